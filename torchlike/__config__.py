@@ -21,6 +21,11 @@ def show() -> str:
     return "\n".join(lines) + "\n"
 
 
+def _cxx_flags() -> str:
+    """The flags of C++ compilers: none, nothing here is compiled by one."""
+    return ""
+
+
 def parallel_info() -> str:
     """What is known of threads, as text."""
     return f"torchlike/Parallel:\n\tXLA chooses the number of threads; the machine has {os.cpu_count()} cores\n"

@@ -7,11 +7,19 @@ from typing import TYPE_CHECKING, Any
 import torchlike._base.dtypes as dtypes
 from torchlike._core.conversion.loaded import loaded_bytes as _load_from_bytes
 from torchlike._core.overrides.torch_function import publish_method
+from torchlike._core.tensor.storage_arguments import demand_unnamed
 from torchlike._core.tensor.tensor import Tensor
 from torchlike._core.tensor.untyped_storage import LEGACY, TypedStorage, UntypedStorage
 from torchlike._utils import STORAGES
 
-__all__ = ["Storage", "TypedStorage", "UntypedStorage", "_load_from_bytes", "is_storage", *STORAGES]
+_QUANTIZED = {
+    "QInt8Storage": dtypes.qint8,
+    "QInt32Storage": dtypes.qint32,
+    "QUInt8Storage": dtypes.quint8,
+    "QUInt4x2Storage": dtypes.quint4x2,
+    "QUInt2x4Storage": dtypes.quint2x4,
+}
+__all__ = ["Storage", "TypedStorage", "UntypedStorage", "_load_from_bytes", "is_storage", *STORAGES, *_QUANTIZED]
 
 
 def is_storage(obj: Any, /) -> bool:
@@ -30,14 +38,18 @@ class _LegacyMeta(type):
     dtype: dtypes.dtype
 
     def __instancecheck__(cls, x: Any) -> bool:
-        return isinstance(x, TypedStorage) and x.dtype is cls.dtype and x.device.type == "cpu"
+        own = isinstance(x, TypedStorage) and x.device.type == "cpu"
+        return own and (x.dtype in LEGACY if cls is _LegacyStorage else x.dtype is cls.dtype)
 
-    def __call__(cls, *args: Any, wrap_storage: UntypedStorage | None = None) -> TypedStorage:
-        if wrap_storage is None and args and isinstance(args[0], TypedStorage | UntypedStorage | Tensor):
-            raise TypeError(
-                f"torch.{cls.__name__}: expected nothing, a size, a sequence or wrap_storage=, got {type(args[0])}"
-            )
-        return TypedStorage(*args, wrap_storage=wrap_storage, dtype=cls.dtype, device="cpu")
+    def __call__(cls, *args: Any, wrap_storage: UntypedStorage | None = None, **named: Any) -> TypedStorage:
+        if cls is _LegacyStorage:
+            raise RuntimeError("Only child classes of _LegacyStorage can be instantiated: torch.FloatStorage is one")
+        demand_unnamed(f"torch.{cls.__name__}", named)
+        return TypedStorage(*args, wrap_storage=wrap_storage, dtype=cls.dtype)
+
+
+class _LegacyStorage(TypedStorage, metaclass=_LegacyMeta):
+    """What the classes of old derive from."""
 
 
 def _from_buffer(cls: Any, *args: Any, **kwargs: Any) -> TypedStorage:
@@ -56,11 +68,14 @@ def _legacy(name: str, kind: dtypes.dtype) -> Any:
     body = {"dtype": kind, "from_buffer": classmethod(_from_buffer), "from_file": classmethod(_from_file)}
     body["__module__"] = "torch"
     body["__doc__"] = f"Makes a :class:`TypedStorage` of {kind} on the CPU."
-    return _LegacyMeta(name, (TypedStorage,), body)
+    return _LegacyMeta(name, (_LegacyStorage,), body)
 
 
-for _name, _kind in STORAGES.items():
+_storage_classes: set[type] = {UntypedStorage, TypedStorage}
+
+for _name, _kind in (STORAGES | _QUANTIZED).items():
     globals()[_name] = LEGACY[_kind] = _legacy(_name, _kind)
+    _storage_classes.add(LEGACY[_kind])
 
 
 def _dtype_to_storage_type_map() -> dict[dtypes.dtype, str]:

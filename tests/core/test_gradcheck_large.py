@@ -6,8 +6,10 @@ from both import agree, attempt
 from gradcheck_kit import gradcheck, summary
 
 import torchlike
+from torchlike._base.state import state
 from torchlike.autograd import _gradcheck_batches as batches
 from torchlike.autograd import _gradcheck_jacobian as jacobian
+from torchlike.autograd import _gradcheck_many as numerical
 
 N = batches.FEWEST + 2
 
@@ -140,3 +142,99 @@ def test_inputs_are_put_back_when_the_function_raises():
     with pytest.raises(ValueError, match="enough") as raised:
         gradcheck(torchlike, f, x)
     assert x.tolist() == before and raised.traceback  # put back at once, not when the frames of the traceback go
+
+
+# -- One call of the function for many perturbations -----------------------------------------------------------------
+def grown(t):
+    """A function that differs from call to call."""
+    calls = []
+
+    def f(x):
+        calls.append(1)
+        return x * len(calls)
+
+    return f
+
+
+def own_exp(t):
+    class Exp(t.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            ctx.save_for_backward(x)
+            return x.exp()
+
+        @staticmethod
+        def backward(ctx, g):
+            return g * ctx.saved_tensors[0].exp() * (1 + 1e-2 * (ctx.saved_tensors[0] > 2))
+
+    return Exp.apply
+
+
+def closed_over(t, f):
+    x = many(t)
+    return lambda given: f(x), (x,)
+
+
+def of_parameters(t):
+    layer, x = t.nn.Linear(1, N).double(), t.linspace(-1, 1, 3, dtype=t.float64)[:, None]
+    with t.no_grad():
+        for p in layer.parameters():
+            p.copy_(many(t, grad=False).reshape(p.shape))
+    return lambda *p: layer(x).tanh(), tuple(layer.parameters())
+
+
+def into_a_buffer(t):
+    total = t.zeros(N, dtype=t.float64)
+    return lambda x: total.add_(x.detach()) * 0 + x * 2
+
+
+# name: whether one call can stand for many; the function and its inputs
+AT_ONCE = {
+    "closure": (True, lambda t: closed_over(t, lambda x: x.sin() * 2)),
+    "parameters": (True, of_parameters),
+    "the same twice": (True, lambda t: (lambda a, b: a * b.sin(), (x := many(t), x))),
+    "of complex": (True, FUNCTIONS["of complex"]),
+    "in place": (True, FUNCTIONS["in place"]),
+    "wrong at some": (True, lambda t: (own_exp(t), (many(t),))),
+    "wrong everywhere": (True, lambda t: (lambda x: x.sin() + x.detach(), (many(t),))),
+    "wrong by a closure": (True, lambda t: closed_over(t, lambda x: x.sin() + x.detach()[77] * 3)),
+    "values on the host": (False, lambda t: (lambda x: x * float(x[1].detach()), (many(t),))),
+    "a branch": (False, lambda t: (lambda x: x * 2 if x.sum() > 0 else x * 3, (many(t),))),
+    "numpy": (False, lambda t: (lambda x: x * t.tensor(x.detach().numpy()), (many(t),))),
+    "another at each call": (False, lambda t: (grown(t), (many(t),))),
+    "into the input": (False, lambda t: (lambda x: x.data.mul_(2) + x, (many(t),))),
+    "into a buffer": (False, lambda t: (into_a_buffer(t), (many(t),))),
+    "batch norm": (False, lambda t: (t.nn.BatchNorm1d(2).double(), (many(t, False).reshape(-1, 2).requires_grad_(),))),
+}
+
+
+@pytest.mark.parametrize("case", AT_ONCE)
+def test_one_call_for_many_perturbations(case, monkeypatch):
+    many_at_once, make = AT_ONCE[case]
+    plain, made = numerical.jacobians, []
+
+    def seen(*args):
+        made.append(plain(*args))
+        return made[-1]
+
+    def script(t):
+        f, inputs = make(t)
+        before = [x.detach().clone() for x in inputs]
+        said = summary(attempt(lambda: gradcheck(t, f, inputs)))
+        return said, case == "into the input" or all(bool((a == b).all()) for a, b in zip(before, inputs, strict=True))
+
+    monkeypatch.setattr(numerical, "jacobians", seen)
+    agree(script)
+    if state.recorder is None:  # recorded calls are made one by one
+        assert {found is not None for found in made} == {many_at_once}
+
+
+def test_many_perturbations_in_several_calls_are_those_one_by_one(monkeypatch):
+    x = many(torchlike)
+    function = jacobian.Function(lambda x: ((x * x).cumsum(0), x.sum()), (x,), 1e-6)
+    outputs = function()
+    monkeypatch.setattr(numerical, "_MOST", 100 * N)  # three calls, the last of which is not full
+    found = numerical.jacobians(function, x, outputs, [0, 1])
+    assert state.recorder is not None or found is not None
+    for a, b in zip(found or (), function.jacobians(x, outputs, [0, 1]), strict=found is not None):
+        np.testing.assert_allclose(a, b, rtol=1e-6, atol=1e-6)

@@ -297,10 +297,78 @@ def test_gradcheck_of_values():
     assert check(lambda x: x.to_dense(), x.detach().to_sparse_csr().requires_grad_(), masked=True)
     assert again(lambda x, m: torchlike.sparse.mm(x, m).square(), (x, m), masked=True)
     assert not check(lambda x: x.to_dense() * x.to_dense().detach(), x, masked=True, raise_exception=False)
-    with pytest.raises(NotImplementedError, match="masked=True"):
-        check(lambda x: x.to_dense(), x)
     with pytest.raises(ValueError, match="Sparse output"):
         check(lambda x: x * 2, x, masked=True)
+
+
+DENSE_DIMS = {
+    "one": lambda x, t: x.to_sparse(dense_dim=1),
+    "none": lambda x, t: x.to_sparse(dense_dim=0),
+    "named": lambda x, t: x.to_sparse(layout=t.sparse_coo, dense_dim=1),
+    "gradient": lambda x, t: t.autograd.grad(x.requires_grad_().to_sparse(dense_dim=1).to_dense().sin().sum(), x)[0],
+    "all": lambda x, t: x.to_sparse(dense_dim=2),
+    "negative": lambda x, t: x.to_sparse(dense_dim=-1),
+    "no number": lambda x, t: x.to_sparse(dense_dim=1.5),
+    "too many": lambda x, t: x.to_sparse(layout=t.sparse_csr, dense_dim=1),
+    "too many for csr": lambda x, t: x.to_sparse_csr(1),
+    "none for csr": lambda x, t: x.to_sparse_csr(0),
+    "none for bsr": lambda x, t: x.to_sparse_bsr((1, 2), 0),
+    "no option of coo": lambda x, t: x.to_sparse_coo(dense_dim=0),
+    "of strided": lambda x, t: x.to_sparse(layout=t.strided, dense_dim=1),
+    "with sparse_dim": lambda x, t: x.to_sparse(1, dense_dim=1),
+    "of sparse": lambda x, t: x.to_sparse().to_sparse(dense_dim=0),
+    "of csr": lambda x, t: x.to_sparse_csr().to_sparse(dense_dim=0),
+    "csr of csr": lambda x, t: x.to_sparse_csr().to_sparse_csr(dense_dim=0),
+    "blocks of coo": lambda x, t: x.to_sparse(layout=t.sparse_coo, blocksize=(1, 1)),
+}
+
+
+@pytest.mark.parametrize("case", DENSE_DIMS)
+def test_dense_dim(case):
+    def script(t):
+        found = attempt(lambda: DENSE_DIMS[case](t.tensor([[0.0, 1, 0, 0], [2, 0, 0, 0]], dtype=t.float64), t))
+        return type(found).__name__ if isinstance(found, Exception) else (str(found), found.layout is t.strided)
+
+    agree(script)
+
+
+def mended(t, layout, **keywords):
+    values = t.tensor([[0.0, 1, 0, 0], [2, 0, 0, 0]], dtype=t.float64)
+    return values.to_sparse(layout=getattr(t, layout), **keywords).requires_grad_()
+
+
+SPARSE = {
+    "coo": lambda t: mended(t, "sparse_coo"),
+    "csr": lambda t: mended(t, "sparse_csr"),
+    "csc": lambda t: mended(t, "sparse_csc"),
+    "bsr": lambda t: mended(t, "sparse_bsr", blocksize=(1, 2)),
+    "hybrid": lambda t: mended(t, "sparse_coo", dense_dim=1),
+    "uncoalesced": lambda t: t.sparse_coo_tensor(
+        [[0, 0], [1, 1]], [1.0, 2.0], (1, 2), dtype=t.float64, requires_grad=True
+    ),
+    "empty": lambda t: t.zeros(2, 2, dtype=t.float64).to_sparse().requires_grad_(),
+    "complex": lambda t: t.eye(2, dtype=t.complex128).to_sparse().requires_grad_(),
+}
+OF_SPARSE = {
+    "whole gradient": lambda x: x.to_dense(masked_grad=False).sin(),
+    "masked gradient": lambda x: x.to_dense(masked_grad=True),
+    "sum": lambda x: x.sum(),
+    "sparse out": lambda x: x * 2,
+    "detached": lambda x: x.to_dense(masked_grad=False) + x.detach().to_dense(),
+}
+
+
+@pytest.mark.parametrize(
+    ("f", "layout"), [*[(f, "coo") for f in OF_SPARSE], *[("whole gradient", layout) for layout in SPARSE][1:]]
+)
+def test_gradcheck_of_all_elements(f, layout):
+    """Elements that a sparse tensor does not have are perturbed too, unless ``masked``."""
+
+    def script(t):
+        found = attempt(lambda: t.autograd.gradcheck(OF_SPARSE[f], SPARSE[layout](t), masked=False))
+        return (type(found).__name__, str(found).split("analytical")[0]) if isinstance(found, Exception) else found
+
+    agree(script)
 
 
 @pytest.mark.parametrize("layout", ["sparse_coo", "sparse_csr"])

@@ -13,6 +13,7 @@ from torchlike._core.dispatch.bind import FUNCTIONS
 from torchlike._core.dispatch.dispatch import call
 from torchlike._core.dispatch.inplace import call_inplace
 from torchlike._core.dispatch.layers import DISPATCH
+from torchlike._core.dispatch.out import call_out
 from torchlike._core.tensor.statistics import move_statistic
 from torchlike._core.tensor.tensor import Tensor
 from torchlike._decl.op import REGISTRY
@@ -190,10 +191,6 @@ def by_position(t: Any) -> Any:
 _add("_softmax(Tensor self, int dim, bool half_to_float) -> Tensor", _softmaxes("softmax"))
 _add("_log_softmax(Tensor self, int dim, bool half_to_float) -> Tensor", _softmaxes("log_softmax"))
 _add(
-    "_safe_softmax(Tensor self, int dim, ScalarType? dtype=None) -> Tensor",
-    lambda self, dim, dtype=None: self.softmax(dim, dtype).masked_fill((self == float("-inf")).all(dim, True), 0),
-)
-_add(
     "native_batch_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, "
     "bool training, float momentum, float eps) -> (Tensor, Tensor, Tensor)",
     _batch_norm,
@@ -222,12 +219,19 @@ def _resample(name: str, n: int, aligned: bool) -> None:
     )
     align = "bool align_corners, " if aligned else ""
 
-    def run(self: Any, output_size: Any, *rest: Any) -> Any:
+    def static(output_size: Any, rest: tuple) -> tuple:
         align, given = (rest[0], rest[1:]) if aligned else (False, rest)
-        factors = tuple([s for s in given if s is not None])
-        return _op(f"_{name}", (self,), (tuple(output_size), factors or None, align, False))
+        return tuple(output_size), tuple([s for s in given if s is not None]) or None, align, False
+
+    def run(self: Any, output_size: Any, *rest: Any) -> Any:
+        return _op(f"_{name}", (self,), static(output_size, rest))
+
+    def write(self: Any, output_size: Any, *rest: Any, out: Any) -> Any:
+        return call_out(REGISTRY[f"_{name}"], (self,), static(output_size, rest), out)
 
     _add(f"{name}(Tensor self, SymInt[{n}] output_size, {align}{scales}) -> Tensor", run)
+    into = "*, Tensor(a!) out) -> Tensor(a!)"
+    _add(f"{name}.out(Tensor self, SymInt[{n}] output_size, {align}{scales}, {into}", write, Tag.out)
 
 
 for _name, _n, _aligned in (

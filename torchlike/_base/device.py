@@ -204,7 +204,11 @@ def jax_device(d: device) -> jax.Device:
     index = d.index or 0
     if devices and (index < len(devices) or d.type == "cpu"):
         return devices[index if index < len(devices) else 0]
-    raise RuntimeError(_absent(d, platform, len(devices)))
+    raise (NotCompiled if d.type == "cuda" and not devices else RuntimeError)(_absent(d, platform, len(devices)))
+
+
+class NotCompiled(AssertionError, RuntimeError):
+    """A GPU is asked for where jax has none: an AssertionError, as of a PyTorch without CUDA; a RuntimeError else."""
 
 
 def _absent(d: device, platform: str | None, count: int) -> str:
@@ -215,7 +219,7 @@ def _absent(d: device, platform: str | None, count: int) -> str:
     elif count:
         do = f"the highest index of '{d.type}' is {count - 1}"
     else:
-        do = _INSTALL[platform]
+        do = _INSTALL[platform] + (" (Torch not compiled with CUDA enabled)" if d.type == "cuda" else "")
     return f"device '{d}' is not available: jax has the platforms {has or 'none'}; {do}"
 
 

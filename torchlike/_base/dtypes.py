@@ -381,7 +381,7 @@ class iinfo(_Info):
         of = as_dtype(type, "iinfo", "type")
         if of.scalar_name.startswith("Q"):
             raise NotImplementedError(f"torch.iinfo() is not implemented for the quantized type {of!r}")
-        if of not in _INTEGERS:
+        if of not in INTEGERS:
             raise TypeError(f"torch.iinfo() requires an integer type, got {of!r}; see torch.finfo")
         info = np.iinfo(of.np)
         _set(self, "bits", info.bits)
@@ -390,4 +390,4 @@ class iinfo(_Info):
         _set(self, "dtype", of.name)
 
 
-_INTEGERS = frozenset((uint8, uint16, uint32, uint64, int8, int16, int32, int64))
+INTEGERS = frozenset((uint8, uint16, uint32, uint64, int8, int16, int32, int64))

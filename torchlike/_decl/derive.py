@@ -55,6 +55,8 @@ def into(name: str, out: jax.Array, like: jax.Array | jax.ShapeDtypeStruct) -> j
             f"result type {source.scalar_name} can't be cast to the desired output type {target.scalar_name} (in "
             f"{name})"
         )
+    if isinstance(out, jax.ShapeDtypeStruct):  # on meta
+        return type(out)(out.shape, like.dtype)
     return out.astype(like.dtype)
 
 

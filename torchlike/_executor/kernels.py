@@ -97,7 +97,7 @@ class _Counted:
     """The quickly compiled code of a kernel for some kinds of arguments, and how often it was called."""
 
     __slots__ = ("outs", "jitted", "calls")
-    most = CALLS
+    cost = 1
 
     def __init__(self, code: compiling.Code, kernel: Miss) -> None:
         codes, self.outs, self.calls = [code], code.outs, 0
@@ -116,12 +116,12 @@ class _Counted:
 class _ByNumpy:
     """A kernel's results from numpy, for some kinds of arguments, and how often they were asked for."""
 
-    __slots__ = ("skeleton", "outs", "program", "calls", "most")
+    __slots__ = ("skeleton", "outs", "program", "calls", "cost")
 
     def __init__(self, skeleton: Any, outs: Sequence[Any], kept: tuple[Any, ...]) -> None:
         self.skeleton, self.outs, self.calls = skeleton, compiling.kinds(outs), 0
         self.program = numpy_programs.Program(kept)
-        self.most = CALLS // 4 if self.program.compiled else CALLS
+        self.cost = 4 if self.program.compiled else 1
 
     def run(self, call: Call, _: tuple[Any, ...]) -> Any:
         arrays = compiling.put(self.program(call.leaves), self.outs, call.committed)
@@ -182,7 +182,7 @@ class Miss:
                 for old in list(self.calls)[: COUNTED // 4]:
                     self.calls.pop(old, None)
         counted.calls += 1
-        if counted.calls > 1 and counted.calls >= min(counted.most, WORK * parts // max(call.size, 1)):
+        if counted.calls > 1 and counted.calls >= min(CALLS // counted.cost, WORK * parts // max(call.size, 1)):
             level = "small" if _tiny(call, counted.outs) else "well"
             return self._first(self._code(call, level, args), call, args)
         try:

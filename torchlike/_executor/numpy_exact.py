@@ -11,7 +11,11 @@ import numpy as np
 
 INT = frozenset({f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)})
 _FLOATS = frozenset({"float32", "float64"})
-_WORDS: dict[str, tuple[Any, int, int]] = {"float32": (np.uint32, 23, 8), "float64": (np.uint64, 52, 11)}  # bits: unsigned, fraction, exponent
+# Unsigned integers, and bits of the fraction and of the exponent.
+_WORDS: dict[str, tuple[Any, int, int]] = {
+    "float32": (np.uint32, 23, 8),
+    "float64": (np.uint64, 52, 11),
+}
 
 
 def _quotient(x: np.ndarray, y: np.ndarray) -> np.ndarray:
@@ -96,7 +100,6 @@ _ALONG = {"cumsum": np.add, "cumprod": np.multiply, "cummax": np.maximum, "cummi
 DOES = {
     "quotient": _quotient, "rest": _rest, "shift": _shifted, "whole": _whole, "precise": _precise, "sign": _sign,
     "sorted": _sorted, "along": _along, "choose": lambda which, *cases: np.choose(which, cases, mode="clip"),
-    "bits": lambda x, dtype: np.ascontiguousarray(x).view(dtype).reshape(x.shape),
     "multiply": lambda x, axes: np.multiply.reduce(x, axes, x.dtype),
 }  # fmt: skip
 _SHIFTS = {"shift_left": "left", "shift_right_logical": "logical", "shift_right_arithmetic": "arithmetic"}
@@ -123,9 +126,6 @@ def step(eqn: Any) -> tuple[str, tuple[Any, ...]] | None:
         return _rule_precise(kinds.pop(), params["exponent_bits"], params["mantissa_bits"])
     if name == "select_n" and eqn.invars[0].aval.dtype.name == "int32" and len(eqn.invars) < 32:
         return "choose", ()
-    if name == "bitcast_convert_type":
-        new, old = np.dtype(params["new_dtype"]), eqn.invars[0].aval.dtype
-        return ("bits", (new.name,)) if kinds | {new.name} <= INT | _FLOATS and new.itemsize == old.itemsize else None
     return None
 
 

@@ -75,6 +75,11 @@ def _rule_cast(eqn: Any) -> tuple[str, tuple[Any, ...]]:
     return "cast", (to.name,)
 
 
+def _rule_bits(eqn: Any) -> tuple[str, tuple[Any, ...]]:
+    out = eqn.outvars[0].aval
+    return "bits", (out.dtype.name, tuple(out.shape))
+
+
 def _rule_broadcast(eqn: Any) -> tuple[str, tuple[Any, ...]]:
     between = [1] * len(eqn.params["shape"])
     _demand(len(eqn.invars) == 1)
@@ -159,7 +164,7 @@ _RULES = {
     "select_n": _rule_select,
     "integer_pow": _rule_power,
     "round": _rule_round,
-    "convert_element_type": _rule_cast,
+    "convert_element_type": _rule_cast, "bitcast_convert_type": _rule_bits,
     "reshape": _rule_reshape, "squeeze": _rule_reshape, "expand_dims": _rule_reshape,
     "broadcast_in_dim": _rule_broadcast,
     "transpose": lambda eqn: ("transpose", (tuple(eqn.params["permutation"]),)),
@@ -453,6 +458,9 @@ def written(closed: ClosedJaxpr, compiled: bool = True) -> tuple[Any, ...] | Non
         found = _Builder(closed, compiled)
     except (_Unknown, KeyError):
         return None
+    does = {name for name, *_ in found.steps}
+    if "bits" in does and not does.isdisjoint({*UFUNCS, *ROUNDING}):
+        return None  # bits may be a number that XLA takes for 0
     last = {}
     for i, (_, _, arguments, _) in enumerate(found.steps):
         last |= dict.fromkeys(arguments, i)

@@ -139,6 +139,7 @@ DOES = UFUNCS | {
     "conj": lambda x: np.conjugate(x),
     "round": np.rint,
     "cast": lambda x, dtype: x.astype(dtype),
+    "bits": lambda x, dtype, shape: np.ascontiguousarray(x).view(dtype).reshape(shape),
     "reshape": lambda x, shape: x.reshape(shape),
     "broadcast": lambda x, between, shape: np.broadcast_to(x.reshape(between), shape),
     "transpose": lambda x, order: x.transpose(order),
@@ -163,4 +164,4 @@ DOES = UFUNCS | {
     **numpy_exact.DOES,
 }
 # Of the others, the steps whose results may be too small.
-ROUNDING = frozenset({"power", "cast", "total", "scatter", "element", "precise", "rest", "whole", "sign", "bits"})
+ROUNDING = frozenset({"power", "cast", "total", "scatter", "element", "precise", "rest", "whole", "sign"})

@@ -192,6 +192,8 @@ def type_(self, dtype=None, non_blocking=False):
         place, name = "cpu", dtype.removeprefix("torch.")
         if name.startswith("cuda."):
             place, name = "cuda", name.removeprefix("cuda.")
+        if name == "ComplexHalfTensor":
+            dtypes.complex32.np  # noqa: B018  (refuses it by name)
         if not given.startswith("torch.") or name not in dtypes.TENSOR_TYPES:
             raise ValueError(f"invalid type: {given!r}")
         if name in ("DoubleTensor", "LongTensor"):

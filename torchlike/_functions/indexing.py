@@ -5,6 +5,7 @@ import numpy as np
 
 import torchlike._base.dtypes as dtypes
 from torchlike._base import dims
+from torchlike._base.deterministic import alert_not_deterministic, determinism
 from torchlike._base.layout import contiguous_strides, has_overlap
 from torchlike._core.conversion import indexing
 from torchlike._core.conversion.convert import host, place
@@ -15,7 +16,8 @@ from torchlike._core.dispatch.dispatch import call
 from torchlike._core.dispatch.expanded import fill_inplace
 from torchlike._core.dispatch.inplace import call_inplace
 from torchlike._core.dispatch.observers import seen, watched
-from torchlike._core.dispatch.out import call_out, put, put_exactly
+from torchlike._core.dispatch.out import call_out, put_exactly
+from torchlike._core.dispatch.out import put as put_out
 from torchlike._core.tensor import arguments
 from torchlike._core.tensor.memory_order import restride
 from torchlike._core.tensor.tensor import Tensor, fresh, value_of
@@ -23,6 +25,7 @@ from torchlike._executor.level import LevelValue, dynamic_shape, mapped, one_by_
 from torchlike._functions._install import both, function, method
 from torchlike._ops import index as ops
 from torchlike._ops.join import unravel_index as coordinates
+from torchlike._ops.products import tril, triu
 from torchlike._ops.scatter import index_fill_number, index_fill_tensor
 
 Tensor.__getitem__ = indexing.getitem
@@ -150,6 +153,46 @@ def index_fill_(self, dim, index, value):
     return fill_inplace(op, (self, index, value), (dim,), "index_fill_")
 
 
+def _zeroing(op, front):
+    def inplace(self, diagonal=0):
+        if self._view is None or not has_overlap(self._view.layout):
+            return front(self, diagonal)
+        return fill_inplace(op, (self,), (arguments.as_int(f"{op.name}_", "diagonal", diagonal),), None)
+
+    inplace.__name__ = f"{op.name}_"
+    inplace.__qualname__ = f"Tensor.{op.name}_"
+    inplace.__doc__ = f"In-place ``{op.name}``; elements that share a place are zero where one of them is."
+    return method(inplace.__name__)(inplace)
+
+
+_zeroing(tril, Tensor.tril_)
+_zeroing(triu, Tensor.triu_)
+
+_flat_put, _flat_put_ = Tensor.put, Tensor.put_
+
+
+@both()
+def put(input, index, source, accumulate=False):
+    """``input``, seen as one row, with ``source`` written (or added) at ``index``.
+
+    >>> import torchlike as torch
+    >>> torch.put(torch.zeros(2, 2), torch.tensor([1, 2]), torch.tensor([5.0, 6.0]))
+    tensor([[0., 5.],
+            [6., 0.]])
+    """
+    if determinism.enabled and not accumulate:
+        alert_not_deterministic("put_")
+    return _flat_put(input, index, source, accumulate)
+
+
+@method()
+def put_(self, index, source, accumulate=False):
+    """In-place ``put``."""
+    if determinism.enabled and not accumulate:
+        alert_not_deterministic("put_")
+    return _flat_put_(self, index, source, accumulate)
+
+
 @both()
 def masked_select(input, mask, *, out=None):
     """The elements of ``input`` where the bool ``mask`` is true, in order, as a vector; the shapes broadcast.
@@ -195,6 +238,8 @@ def nonzero(input, *, out=None, as_tuple=False):
     tensor([[1],
             [2]])
     """
+    if out is not None and as_tuple:
+        raise RuntimeError("nonzero does not support the out kwarg when as_tuple is True: give one of them")
     if out is None and watched(input):
         rows = seen("nonzero.default", input)
         return rows.unbind(1) if as_tuple else rows
@@ -209,7 +254,7 @@ def nonzero(input, *, out=None, as_tuple=False):
     t = fresh(place(rows, input.device)) if out is None else out
     resized = out is None or tuple(out.shape) != rows.shape
     if out is not None:
-        put(out, place(rows, out.device))
+        put_out(out, place(rows, out.device))
     if resized and (1, len(rows)) != contiguous_strides(rows.shape):
         restride(t, (1, len(rows)))
     return t

@@ -4,8 +4,8 @@ import os
 
 import torchlike._base.device as devices
 from torchlike._base import promotion
+from torchlike._base.deterministic import determinism
 from torchlike._base.dtypes import int64
-from torchlike._base.frames import warn
 from torchlike._core.conversion.factories import tensor
 from torchlike._core.overrides import torch_function as core
 from torchlike._core.tensor.tensor import Tensor
@@ -129,45 +129,28 @@ def use_deterministic_algorithms(mode, *, warn_only=False):
         raise TypeError(f"{name} 'mode' (position 1) must be bool, not {type(mode).__name__}")
     if not isinstance(warn_only, bool):
         raise TypeError(f"{name} 'warn_only' must be bool, not {type(warn_only).__name__}")
-    _deterministic[:] = [mode, warn_only]
+    determinism.enabled, determinism.warn_only = mode, warn_only
 
 
 @function()
 def are_deterministic_algorithms_enabled():
     """What ``use_deterministic_algorithms`` was last given."""
-    return _deterministic[0]
+    return determinism.enabled
 
 
-_deterministic = [False, False]
 _DEBUG_MODES = ("default", "warn", "error")
-
-
-def alert_not_deterministic(name):
-    """What PyTorch says of an operator without a deterministic implementation, where algorithms have to be."""
-    if not _deterministic[0]:
-        return
-    only = _deterministic[1]
-    said = (
-        f"{name} does not have a deterministic implementation, but you set 'torch.use_deterministic_algorithms(True"
-        f"{', warn_only=True' if only else ''})'."
-    )
-    if not only:
-        raise RuntimeError(
-            f"{said} You can turn off determinism just for this operation, or use the 'warn_only=True' option."
-        )
-    warn(said)
 
 
 @function()
 def is_deterministic_algorithms_warn_only_enabled():
     """The ``warn_only`` that ``use_deterministic_algorithms`` was last given."""
-    return _deterministic[1]
+    return determinism.warn_only
 
 
 @function()
 def get_deterministic_debug_mode():
     """0, 1 ("warn") or 2 ("error"): what the two settings of ``use_deterministic_algorithms`` amount to."""
-    return 0 if not _deterministic[0] else 1 if _deterministic[1] else 2
+    return 0 if not determinism.enabled else 1 if determinism.warn_only else 2
 
 
 @function()

@@ -7,10 +7,10 @@ import torchlike._base.dtypes as dtypes
 from torchlike._aten.subclass import as_subclass as make_instance
 from torchlike._core.conversion import convert
 from torchlike._core.conversion.convert import tensor
+from torchlike._core.conversion.factories import constant
 from torchlike._core.dispatch.view_calls import call_view
 from torchlike._core.tensor.size import Size
 from torchlike._core.tensor.tensor import Tensor, alias, strided
-from torchlike._executor import immediate
 from torchlike._ops import view as views
 
 
@@ -46,7 +46,7 @@ def _construct(name, args, dtype, device, place):
             raise RuntimeError(f"Trying to create tensor with negative dimension {n}: {list(args)}")
     shape = tuple(args) if args else (0,)
     where = devices.as_device(device) if device is not None else None
-    return convert.fresh(convert.place(immediate.zeros(shape, kind.np), where))
+    return convert.fresh(convert.place(constant(shape, kind, device, None), where))
 
 
 def _sequence(data):

@@ -93,7 +93,7 @@ def _seen_like(name, args, dtype, device, requires_grad, memory_format=None):
 
 zeros_like = _like("zeros_like", 0, "Zeros")
 ones_like = _like("ones_like", 1, "Ones")
-empty_like = _like("empty_like", 0, "A tensor whose values are not promised,")
+empty_like = _like("empty_like", None, "A tensor whose values are not promised,")
 
 
 @function()
@@ -135,7 +135,7 @@ def _new(name, number, doc):
 
 _new("new_zeros", 0, "Zeros")
 _new("new_ones", 1, "Ones")
-_new("new_empty", 0, "A tensor whose values are not promised,")
+_new("new_empty", None, "A tensor whose values are not promised,")
 
 
 @method()

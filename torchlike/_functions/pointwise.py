@@ -50,7 +50,8 @@ def _before(name, arguments, count):
     """The arguments of the deprecated form, (factor, *tensors), as (*tensors, factor)."""
     number, *tensors = arguments
     kinds = (Tensor, *NUMBERS) if count == 1 else Tensor
-    if len(tensors) != count or not isinstance(number, NUMBERS) or not all(isinstance(t, kinds) for t in tensors):
+    numbers = isinstance(number, NUMBERS) or (isinstance(number, Tensor) and not (number.ndim or number.requires_grad))
+    if len(tensors) != count or not numbers or not all(isinstance(t, kinds) for t in tensors):
         given = ", ".join(type(a).__name__ for a in arguments)
         raise TypeError(f"{name}() takes {count} positional arguments after the first tensor but got ({given})")
     what = "alpha" if count == 1 else "value"

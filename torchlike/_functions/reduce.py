@@ -162,12 +162,32 @@ def _rows(values, dim):
     return moved.reshape(len(moved), math.prod(moved.shape[1:]))
 
 
+_INSERTED = 16  # rows that a C++ library's sort inserts one by one; among more, PyTorch's order of NaN has no rule
+
+
+def _inserted(rows):
+    """The order of a few rows with NaN, of which none is less or greater: that of PyTorch, which inserts each."""
+    order, rows = [], rows.astype(np.float64)
+    for i in range(len(rows)):
+        at = 0
+        if order and not _less(rows[i], rows[order[0]]):
+            at = next(k for k in range(len(order), 0, -1) if not _less(rows[i], rows[order[k - 1]]))
+        order.insert(at, i)
+    return np.array(order)
+
+
+def _less(a, b):
+    differ = np.flatnonzero((a < b) | (a > b))
+    return len(differ) > 0 and a[differ[0]] < b[differ[0]]
+
+
 def _unique_slices(values, dim):
     _check_slices(values, dim)
     rows = _rows(values, dim)
     if not len(rows):
         return values, np.zeros(0, np.int64), np.zeros(0, np.int64)
-    order = np.lexsort(rows.T[::-1])
+    unordered = len(rows) <= _INSERTED and values.dtype.kind not in "iub" and np.isnan(rows).any()
+    order = _inserted(rows) if unordered else np.lexsort(rows.T[::-1])
     return _grouped(values, dim, rows[order], order)
 
 

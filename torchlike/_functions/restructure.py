@@ -5,12 +5,14 @@ import math
 import numpy as np
 
 from torchlike._aten.python_dispatch import count, modes_set_to
+from torchlike._base.deterministic import unwritten
 from torchlike._base.frames import warn
 from torchlike._base.layout import Layout, contiguous_strides, numel
 from torchlike._base.state import state
 from torchlike._core.autograd.operator_node import node_class
 from torchlike._core.conversion.convert import place
 from torchlike._core.conversion.factories import checked_size
+from torchlike._core.conversion.storages import of_storage
 from torchlike._core.dispatch.dispatch import call
 from torchlike._core.dispatch.inplace import demand_rebasable, demand_writable
 from torchlike._core.dispatch.observers import announced, seen, subclassed, watched
@@ -164,7 +166,8 @@ def resize_(self, *size, memory_format=None):
 def _grow(t, count):
     size = numel(t._storage.value.shape)
     flat = call_view(views.as_strided, (t.detach(),), ((size,), (1,), 0))
-    become(t, call(pads.constant_pad_nd, (flat, None), ((0, count - size),))._storage, None)
+    number = unwritten(t.dtype) or None
+    become(t, call(pads.constant_pad_nd, (flat, number), ((0, count - size),))._storage, None)
 
 
 @method()
@@ -220,7 +223,7 @@ def set_(self, source=None, storage_offset=0, size=None, stride=None):
     if source is None:
         source = fresh(place(np.zeros(0, self.dtype.np), self.device))
     elif isinstance(source, untyped_storage.UntypedStorage | untyped_storage.TypedStorage):
-        source = untyped_storage.of_storage(source, self.dtype)
+        source = of_storage(source, self.dtype)
     elif not isinstance(source, Tensor):
         kind = type(source).__name__
         raise TypeError(f"set_(): argument 'source' (position 1) must be Tensor or Storage, not {kind}")

@@ -283,15 +283,50 @@ def chunk(input, chunks, dim=0):
 @both()
 def tensor_split(input, indices_or_sections, dim=0):
     """Slices between the given indices, or that many of nearly equal length; a tuple of views."""
-    if isinstance(indices_or_sections, Tensor):
-        indices_or_sections = indices_or_sections.tolist()
+    if not input.ndim:
+        raise RuntimeError("tensor_split expected at least a 1-dimensional tensor, but got a tensor with 0 dims")
     dim = dims.wrap_dim(dim, input.ndim)
+    if isinstance(indices_or_sections, Tensor):
+        indices_or_sections = _split_points(indices_or_sections)
+    elif isinstance(indices_or_sections, list | tuple):
+        indices_or_sections = arguments.as_ints("tensor_split", "indices", indices_or_sections)
+    else:
+        indices_or_sections = arguments.as_int("tensor_split", "sections", indices_or_sections)
     n = input.shape[dim]
     points = [max(p + n, 0) if p < 0 else min(p, n) for p in dims.tensor_split_points(n, indices_or_sections)]
     edges = [0, *points, n]
     return tuple(
         call_view(views.slice_, (input,), (dim, a, max(a, b), 1)) for a, b in zip(edges, edges[1:], strict=False)
     )
+
+
+def _split_points(given):
+    name = "tensor_split expected tensor_indices_or_sections to"
+    if given.ndim > 1:
+        raise RuntimeError(
+            f"{name} be a zero-dimensional or one-dimensional tensor, but got a tensor with {given.ndim} dims"
+        )
+    if given.dtype is not dtypes.int64:
+        raise RuntimeError(f"{name} have dtype of long, but got {given.dtype.scalar_name}; convert it with .long()")
+    return given.tolist()
+
+
+_narrow = Tensor.narrow
+
+
+@both()
+def narrow(input, dim, start, length):
+    """``length`` indices of one dimension from ``start``, an int or an integer tensor of no dimensions; a view.
+
+    >>> import torchlike as torch
+    >>> torch.arange(4).narrow(0, 1, 2)
+    tensor([1, 2])
+    """
+    if isinstance(start, Tensor) and (start.ndim or start.dtype not in dtypes.INTEGERS):
+        raise RuntimeError(
+            f"start must be an 0-dim integral Tensor. (got {start.ndim}-dim {start.dtype.scalar_name}; give an int)"
+        )
+    return _narrow(input, dim, start, length)
 
 
 @both()

@@ -287,6 +287,11 @@ def to_sparse(self, sparse_dim=None, *, layout=None, blocksize=None, dense_dim=N
     Args:
         sparse_dim: how many dimensions are sparse, all by default; the others stay dense.
         blocksize: height and width of the blocks, for ``torch.sparse_bsr`` and ``torch.sparse_bsc``.
+        dense_dim: how many of the last dimensions stay dense, none by default.
+
+    Raises:
+        RuntimeError: options that do not fit the tensor or the layout; NotImplementedError for dense dimensions of
+            compressed layouts.
 
     >>> import torchlike as torch
     >>> torch.tensor([[0.0, 7.0]]).to_sparse()
@@ -295,11 +300,15 @@ def to_sparse(self, sparse_dim=None, *, layout=None, blocksize=None, dense_dim=N
            values=tensor([7.]),
            size=(1, 2), nnz=1, layout=torch.sparse_coo)
     """
+    if sparse_dim is not None and not layout is blocksize is dense_dim is None:
+        raise TypeError("to_sparse(): sparse_dim is a way of its own, without layout, blocksize or dense_dim")
+    _demand_dense_dim("to_sparse", self, layout or sparse_coo, dense_dim)
     if layout is not None and layout is not sparse_coo:
         return _to_layout("to_sparse", self, layout, _blocksize_of(self, layout, blocksize))
     if value(self) is not None:
         return to_sparse_coo(self)
-    n = self.ndim if sparse_dim is None else sparse_dim
+    _blocksize_of(self, sparse_coo, blocksize)
+    n = self.ndim - (dense_dim or 0) if sparse_dim is None else sparse_dim
     if not 0 < n <= self.ndim and self.ndim:
         raise RuntimeError(
             f"to_sparse: sparse_dim argument must be in >0 when converting a {self.ndim}-dim tensor, got {sparse_dim}"
@@ -316,6 +325,25 @@ _LAYOUT_NODES = {
     sparse_coo: "ToSparseBackward1", sparse_csr: "ToSparseCsrBackward0", sparse_csc: "ToSparseCscBackward0",
     sparse_bsr: "ToSparseBsrBackward0", sparse_bsc: "ToSparseBscBackward0",
 }  # fmt: skip
+
+
+def _demand_dense_dim(name, t, layout, dense_dim):
+    """Refuse dimensions that cannot stay dense."""
+    if dense_dim is None:
+        return
+    if not isinstance(dense_dim, int):
+        raise TypeError(f"{name}(): argument 'dense_dim' must be int, not {type(dense_dim).__name__}")
+    if t.layout is not strided:
+        raise RuntimeError(
+            f"{name}: conversion from {layout_name(t)} to {layout} with dense_dim argument given is not supported"
+        )
+    most = t.ndim if layout is sparse_coo else max(t.ndim - 2, 0)
+    if not 0 <= dense_dim <= most:
+        raise RuntimeError(f"{name}: dense_dim argument must be in [0,{most}] range, but {dense_dim} is given")
+    if layout is sparse_coo and dense_dim == t.ndim > 0:
+        raise RuntimeError(f"{name}: dense_dim argument must be !=self.dim() when self.dim()>0")
+    if layout is not sparse_coo and dense_dim:
+        raise NotImplementedError(f"{name}(): dense dimensions in layout {layout} are not supported")
 
 
 def _blocksize_of(t, layout, blocksize):
@@ -380,9 +408,14 @@ def _to_layout(name, t, layout, block=()):
 
 
 def _conversion(name, layout):
-    def convert(self, *, dense_dim=None):
+    def compressed(self, dense_dim=None):
+        _demand_dense_dim(name, self, layout, dense_dim)
         return _to_layout(name, self, layout)
 
+    def convert(self):
+        return _to_layout(name, self, layout)
+
+    convert = convert if layout is sparse_coo else compressed
     convert.__name__, convert.__qualname__ = name, f"Tensor.{name}"
     convert.__doc__ = f"""The tensor in layout ``{layout}``."""
     return method(name)(convert)
@@ -395,8 +428,7 @@ _conversion("to_sparse_csc", sparse_csc)
 
 def _block_conversion(name, layout):
     def convert(self, blocksize, dense_dim=None):
-        if dense_dim:
-            raise NotImplementedError(f"{name}(): dense dimensions are not supported, got dense_dim={dense_dim}")
+        _demand_dense_dim(name, self, layout, dense_dim)
         return _to_layout(name, self, layout, _block(name, blocksize))
 
     convert.__name__, convert.__qualname__ = name, f"Tensor.{name}"

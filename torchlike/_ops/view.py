@@ -6,6 +6,7 @@ from jax import lax
 
 from torchlike._base import geometry as g
 from torchlike._base.dims import infer_size, wrap_dim
+from torchlike._base.dtypes import complex32
 from torchlike._base.layout import Layout, is_dense, numel
 from torchlike._decl import rules
 from torchlike._decl.op import op, view
@@ -445,6 +446,8 @@ def view_as_real(self):
 
 
 def _prepare_view_as_complex(t):
+    if t.dtype.name == "float16":
+        complex32.np  # noqa: B018  (refuses it by name)
     if t.dtype.name not in ("float32", "float64"):
         raise RuntimeError(
             f"view_as_complex is only supported for half, float and double tensors, but got a tensor of scalar "

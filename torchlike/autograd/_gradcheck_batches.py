@@ -26,6 +26,7 @@ from torchlike._executor import immediate
 from torchlike._executor.pending import Array
 
 FEWEST = 128  # rows: below, kernels for many rows cost more to compile than the rows one by one
+_LARGE = 1 << 15  # elements of Jacobians of fewer rows
 _MOST = 1 << 21  # elements of the widest tensor for all rows of a batch
 
 
@@ -88,6 +89,12 @@ class Elements:
 
 
 # -- Many rows of a Jacobian ---------------------------------------------------------------------------------
+def is_worth(out: Tensor, inputs: Sequence[Tensor]) -> bool:
+    """Whether many rows at once save more than their kernels cost."""
+    rows = out.numel()
+    return rows >= FEWEST or rows > 1 and rows * sum([x.numel() for x in inputs]) >= _LARGE
+
+
 def is_plain(out: Tensor) -> bool:
     """Whether the backward of ``out`` runs operators only, watched by nobody: nobody can tell many rows at once."""
     if state.active or state.levels or CAPTURES or anomaly.current.enabled or out.__class__ not in KIND:

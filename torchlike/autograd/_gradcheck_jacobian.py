@@ -103,6 +103,12 @@ class Function:
             for block, i in zip(by_output, which, strict=True)
         ]
 
+    def change(self, x: Tensor, at: int, unit: complex, outputs: Sequence[Tensor], which: Sequence[int]) -> list:
+        """The derivative of each output by the element number ``at`` alone, or by one of its parts."""
+        index = tuple(int(i) for i in np.unravel_index(at, tuple(x.shape)))
+        moves = batches.Elements(x).moved(at, index, self.eps * unit)
+        return self._change(moves, outputs, which, f"on index {index} ")
+
     def along(self, x: Tensor, step: np.ndarray, outputs: Sequence[Tensor], which: Sequence[int]) -> list[np.ndarray]:
         """The same along a step, of a leading axis for the parts of ``x``: [part of ``x``, element of the output]."""
         changes = [
@@ -160,7 +166,7 @@ def pulled(out: Tensor, inputs: Sequence[Tensor], cotangent: np.ndarray | Tensor
 
 def jacobians(out: Tensor, inputs: Sequence[Tensor]) -> tuple[list[np.ndarray], list]:
     """The Jacobian of ``out`` by each input, and all (input, gradient) it was made of."""
-    if out.numel() >= batches.FEWEST and batches.is_plain(out):
+    if batches.is_worth(out, inputs) and batches.is_plain(out):
         return _by_batches(out, inputs)
     columns: list[list[np.ndarray]] = [[] for _ in inputs]
     seen = []

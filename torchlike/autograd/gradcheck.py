@@ -7,13 +7,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from torchlike._core.autograd.backward import grad
-from torchlike._core.sparse.construction import of_pattern
-from torchlike._core.tensor.tensor import Tensor, sparse_coo, strided
+from torchlike._core.tensor.tensor import Tensor
 from torchlike.autograd import _gradcheck_checks as checks
 from torchlike.autograd import _gradcheck_forward as forward_mode
 from torchlike.autograd import _gradcheck_jacobian as jac
 from torchlike.autograd._gradcheck_checks import GradcheckError, Tolerances
 from torchlike.autograd._gradcheck_jacobian import Function, as_tuple, differentiable
+from torchlike.autograd._gradcheck_many import Numerical
+from torchlike.autograd._gradcheck_sparse import over_dense
 from torchlike.interop.alias import missing_names
 
 __all__ = [
@@ -49,6 +50,9 @@ def gradcheck(
     The inputs that require grad are perturbed, in place and for the time being; the defaults suit float64. Complex
     outputs are checked part by part; of a complex input, the real and the imaginary part are perturbed.
 
+    Of an input of many elements, all perturbations are computed by one call of ``func``, as under :func:`torch.vmap`,
+    where it allows that; a few more calls, one by one, show that they agree, and no check fails without them.
+
     Args:
         func: takes ``inputs``, returns a tensor or a list or tuple of tensors; those that require grad are checked.
         inputs: a tensor, or a list or tuple of tensors and other arguments.
@@ -62,16 +66,15 @@ def gradcheck(
         check_batched_forward_grad: compare the tangents under :func:`torch.vmap` with a loop.
         check_forward_ad, check_backward_ad: check derivatives computed forwards, and backwards.
         fast_mode: compare one weighted sum of each Jacobian, for two evaluations of ``func`` for each input.
-        masked: of sparse inputs: True perturbs the values that they have, as does fast mode. Without effect on dense
-            ones.
+        masked: of sparse inputs: True perturbs the values that they have, as does fast mode; otherwise all elements
+            are perturbed. Without effect on dense ones.
 
     Raises:
         GradcheckError: a check failed.
-        ValueError: no input requires grad.
+        ValueError: no input requires grad; an output is sparse.
         RuntimeError: an input whose elements share memory; what ``func`` raised.
         AssertionError: shapes or dtypes of the outputs change with the values.
-        NotImplementedError: check_forward_ad of an operator without forward mode; sparse inputs, unless ``masked``
-            or ``fast_mode``.
+        NotImplementedError: check_forward_ad of an operator without forward mode.
 
     >>> import torchlike as torch
     >>> from torchlike.autograd.gradcheck import gradcheck
@@ -85,7 +88,7 @@ def gradcheck(
     )  # fmt: skip
     _check_flags(flags)
     tol = Tolerances(atol, rtol, nondet_tol, check_grad_dtypes)
-    func, given = _over_values("gradcheck", func, as_tuple(inputs), masked or fast_mode)
+    func, given = over_dense(func, as_tuple(inputs), bool(masked or fast_mode))
     try:
         _check(func, given, eps, tol, flags)
     except GradcheckError:
@@ -93,34 +96,6 @@ def gradcheck(
             raise
         return False
     return True
-
-
-def _over_values(name: str, func: Callable, inputs: tuple, masked: bool | None) -> tuple[Callable, tuple]:
-    """``func`` and its inputs, with the values of sparse ones in their place."""
-    if not any(isinstance(x, Tensor) and x.layout is not strided for x in inputs):
-        return func, inputs
-    if not masked:
-        raise NotImplementedError(
-            f"{name}() perturbs sparse inputs at the places that they have only: pass masked=True or fast_mode=True, "
-            "or check a function of their values or of a dense tensor"
-        )
-    like = [x.detach() if isinstance(x, Tensor) and x.layout is not strided else None for x in inputs]
-    like = [x.coalesce() if x is not None and x.layout is sparse_coo else x for x in like]
-
-    def of_values(*given: Any) -> Any:
-        out = func(*[x if t is None else of_pattern(t, x) for t, x in zip(like, given, strict=True)])
-        if any(isinstance(o, Tensor) and o.layout is not strided for o in as_tuple(out)):
-            raise ValueError(
-                "Sparse output is not supported at gradcheck yet. Please call to_dense(masked_grad=...) on the output "
-                "of fn for gradcheck."
-            )
-        return out
-
-    values = [
-        x if t is None else t.values().detach().clone().requires_grad_(x.requires_grad)
-        for t, x in zip(like, inputs, strict=True)
-    ]
-    return of_values, tuple(values)
 
 
 class Flags(NamedTuple):
@@ -168,7 +143,7 @@ def _check(func: Callable, inputs: tuple, eps: float, tol: Tolerances, flags: Fl
 
 def _check_slow(function, points, outputs, which, forward, tol, flags) -> None:  # type: ignore[no-untyped-def]
     """Whole Jacobians."""
-    numerical = [function.jacobians(x, outputs, which) for x in points]
+    numerical = Numerical(function, points, outputs, which)
     if flags.backward:
         checks.check_jacobians(points, outputs, which, numerical, tol)
     if flags.forward:
@@ -248,7 +223,7 @@ def gradgradcheck(
     True
     """
     _check_second_flags(check_fwd_over_rev, check_rev_over_rev, check_undefined_grad, check_batched_grad)
-    func, arguments = _over_values("gradgradcheck", func, as_tuple(inputs), masked or fast_mode)
+    func, arguments = over_dense(func, as_tuple(inputs), masked or fast_mode)
     seeds = _seeds(func, arguments, grad_outputs, gen_non_contig_grad_outputs)
     count = len(arguments)
     wanted = [i for i, x in enumerate(arguments) if isinstance(x, Tensor) and x.requires_grad]

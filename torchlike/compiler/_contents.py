@@ -1,10 +1,10 @@
 """What a program depends on beside what its function reads: the modes of the process, and how its arguments overlap."""
 
+from torchlike._base.deterministic import determinism
 from torchlike._base.device import default_device
 from torchlike._base.state import state
 from torchlike._core.autograd.anomaly import current as anomaly
 from torchlike._core.tensor.tensor import Tensor
-from torchlike._functions.info import are_deterministic_algorithms_enabled
 from torchlike._ops.matmul import precision
 from torchlike._transforms.capture.capture import Trace
 
@@ -12,7 +12,7 @@ from torchlike._transforms.capture.capture import Trace
 def modes() -> tuple:
     """The modes that change what operators do, beside those that select a program."""
     return (
-        precision(), default_device(), are_deterministic_algorithms_enabled(), state.pack, state.selective,
+        precision(), default_device(), determinism.enabled, determinism.fill, state.pack, state.selective,
         anomaly.enabled, anomaly.check_nan,
     )  # fmt: skip
 

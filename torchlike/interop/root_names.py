@@ -12,6 +12,7 @@ FORMERLY = (
 )  # fmt: skip
 STORAGES = (
     "BFloat16Storage", "BoolStorage", "ByteStorage", "CharStorage", "ComplexDoubleStorage", "ComplexFloatStorage",
-    "DoubleStorage", "FloatStorage", "HalfStorage", "IntStorage", "LongStorage", "ShortStorage", "Storage",
-    "TypedStorage", "UntypedStorage", "is_storage",
+    "DoubleStorage", "FloatStorage", "HalfStorage", "IntStorage", "LongStorage", "QInt32Storage", "QInt8Storage",
+    "QUInt2x4Storage", "QUInt4x2Storage", "QUInt8Storage", "ShortStorage", "Storage", "TypedStorage", "UntypedStorage",
+    "_storage_classes", "is_storage",
 )  # fmt: skip

@@ -13,6 +13,7 @@ from jax.export import is_symbolic_dim
 
 import torchlike._base.device as devices
 import torchlike._base.dtypes as dtypes
+from torchlike._base.deterministic import unwritten
 from torchlike._base.frames import warn
 from torchlike._base.layout import contiguous_strides
 from torchlike._base.promotion import promote_types
@@ -141,10 +142,12 @@ def into(value: Any, dtype: dtypes.dtype | None, out: Tensor) -> Tensor:
     return out
 
 
-def constant(shape: Shape, kind: dtypes.dtype, device: DeviceLike, number: int) -> Any:
-    """Zeros or ones on ``device``."""
+def constant(shape: Shape, kind: dtypes.dtype, device: DeviceLike, number: int | None) -> Any:
+    """Zeros or ones on ``device``; for None what memory holds that nothing was written to."""
     if devices.as_device(device).type == "meta":
         return immediate.Abstract(shape, kind.np)
+    if number is None and (held := unwritten(kind)):
+        return filled(shape, held, kind, device)
     return (immediate.ones if number else immediate.zeros)(shape, kind.np)
 
 
@@ -183,7 +186,7 @@ def ones(*args: Any, size: Sequence[int] | None = None, out: OptTensor = None, d
 def empty(*args: Any, size: Sequence[int] | None = None, out: OptTensor = None, dtype: OptDtype = None,
        layout: OptLayout = None, device: DeviceLike = None, pin_memory: bool = False, requires_grad: bool = False,
        memory_format: MemoryFormat | None = None) -> Tensor:  # fmt: skip
-    """A tensor whose values are not promised (here: zeros)."""
+    """A tensor whose values are not promised: here zeros, or what ``torch.utils.deterministic`` says."""
     if layout is not None and layout is not strided_layout and out is None:
         kind = _dtype("empty", dtype)
         return without_entries("empty", layout, size_of("empty", args, size), kind, device, requires_grad)
@@ -192,7 +195,7 @@ def empty(*args: Any, size: Sequence[int] | None = None, out: OptTensor = None, 
         return made("empty.memory_format", list(size_of("empty", args, size)), **rest)
     if memory_format is preserve_format:
         raise RuntimeError("unsupported memory format Preserve: empty() has no tensor whose strides it could preserve")
-    value = constant(size_of("empty", args, size), _dtype("empty", dtype), device, 0)
+    value = constant(size_of("empty", args, size), _dtype("empty", dtype), device, None)
     t = finish(value, dtype, device, requires_grad, out)
     return t if memory_format is None or out is not None else formatted(t, memory_format)
 
@@ -207,9 +210,9 @@ def strided(function: str, size: Iterable[int], stride: Sequence[int], dtype: dt
             f"dimensionality of sizes ({len(shape)}) must match dimensionality of strides ({len(strides)})"
         )
     if strides == contiguous_strides(shape):
-        return finish(constant(shape, dtype, device, 0), None, device, requires_grad)
+        return finish(constant(shape, dtype, device, None), None, device, requires_grad)
     count = 0 if 0 in shape else 1 + sum((n - 1) * s for n, s in zip(shape, strides, strict=True))
-    base = fresh(place(constant((count,), dtype, device, 0), _device(device)))
+    base = fresh(place(constant((count,), dtype, device, None), _device(device)))
     t = call_view(views.as_strided, (base,), (shape, strides, 0))
     t._diff = None
     return requiring(t) if requires_grad else t

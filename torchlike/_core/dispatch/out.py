@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+import torchlike._base.device as devices
 from torchlike._base.dtypes import from_np
 from torchlike._base.frames import warn
 from torchlike._base.state import state
@@ -156,6 +157,13 @@ def _fitted(op: Kernel, value: Any, out: Tensor) -> jax.Array:
         raise RuntimeError(
             f"Batching rule not implemented for aten::{op.name}.out; the fallback path doesn't work on out= or view "
             "ops: inside of vmap, use the result instead of out="
+        )
+    nothing = isinstance(value, derive.jax.ShapeDtypeStruct)
+    if nothing is not isinstance(out._storage.value, derive.jax.ShapeDtypeStruct):
+        kind = "meta" if nothing else devices.of_array(value)
+        raise RuntimeError(
+            f"Attempting to copy from device {kind} to device {out.device}, but cross-device copies are not allowed! "
+            f"({op.name} with out=)"
         )
     dtype = out.dtype.np
     if dtype.kind == "b" and "truths" in op.declaration.out:  # of uint8 they are uint8, which a bool takes all the same

@@ -61,8 +61,12 @@ def _permuted(name: str, t: Tensor, dims: Sequence[int]) -> Tensor:
 
 @rule("t")
 def _t(ctx: Any, self: Tensor) -> Tensor:
-    if self.ndim > 2:
-        raise RuntimeError(f"t() expects a tensor with <= 2 dimensions, but self is {self.ndim}D")
+    sparse, dense = self.sparse_dim(), self.dense_dim()
+    if sparse > 2 or dense:
+        raise RuntimeError(
+            "t() expects a tensor with <= 2 sparse and 0 dense dimensions, but got "
+            f"{sparse} sparse and {dense} dense dimensions"
+        )
     ctx.saves(lambda grad: [grad.t()])
     return _permuted("t", self, tuple(range(self.ndim))[::-1])
 

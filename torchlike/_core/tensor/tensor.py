@@ -71,6 +71,11 @@ class TensorBase:
         _ex: dict[str, Any] | None
 
 
+def _planned() -> bool:
+    """Whether shapes stand for tensors with numbers: inputs of a program that is planned, not run."""
+    return state.capture is not None and state.capture.abstract
+
+
 class Tensor(TensorBase, Methods):
     """An n-dimensional array with PyTorch's semantics, whose value is a ``jax.Array``.
 
@@ -93,7 +98,7 @@ class Tensor(TensorBase, Methods):
     @property
     def shape(self) -> Size:
         view = self._view
-        return Size(self._storage.value.shape if view is None else view.shape)
+        return _tuple(Size, self._storage.value.shape if view is None else view.shape)
 
     @property
     def dtype(self) -> dtypes.dtype:
@@ -105,7 +110,9 @@ class Tensor(TensorBase, Methods):
     def device(self) -> devices.device:
         """Where the tensor's value lives."""
         value = self._storage.value
-        return devices.META if type(value) is Abstract else devices.of_array(value)
+        if type(value) is Abstract:
+            return devices.default_device() if _planned() else devices.META
+        return devices.of_array(value)
 
     @property
     def ndim(self) -> int:
@@ -126,7 +133,7 @@ class Tensor(TensorBase, Methods):
     def size(self, dim: int | None = None) -> Any:
         """The shape, or the length of one dimension."""
         view = self._view
-        shape = Size(self._storage.value.shape if view is None else view.shape)
+        shape = _tuple(Size, self._storage.value.shape if view is None else view.shape)
         return shape if dim is None else shape[wrap_dim(_index(dim), len(shape))]
 
     def stride(self, dim: int | None = None) -> Any:
@@ -210,7 +217,7 @@ class Tensor(TensorBase, Methods):
 
     is_cuda = property(lambda self: self.device.type == "cuda")
     is_cpu = property(lambda self: self.device.type == "cpu")
-    is_meta = property(lambda self: type(self._storage.value) is Abstract)
+    is_meta = property(lambda self: type(self._storage.value) is Abstract and not _planned())
     is_quantized = is_mkldnn = is_nested = property(lambda self: False)
 
     @property
@@ -378,6 +385,7 @@ def _index(dim: Any) -> int:
 
 
 _new = object.__new__
+_tuple = tuple.__new__  # a Size of lengths that are known to be ints
 
 
 def wrap(value: Any) -> Tensor:

@@ -29,17 +29,16 @@ from torchlike._base.dtypes import (
 )
 from torchlike._base.dtypes import bool as bool_
 from torchlike._base.layout import Layout, memory_order, numel
+from torchlike._core.tensor import storage_arguments as given
 from torchlike._core.tensor.host_memory import address
 from torchlike._core.tensor.mutation import placed, store
 from torchlike._core.tensor.storage import CAPTURES, Freed, Storage
-from torchlike._core.tensor.tensor import wrap
-from torchlike._core.tensor.views import View
+from torchlike._core.tensor.tensor import Tensor
 from torchlike._executor import immediate
 from torchlike._executor.sparse import SparseValue
 
 if TYPE_CHECKING:
     from torchlike._base.dtypes import dtype
-    from torchlike._core.tensor.tensor import Tensor
     from torchlike._core.typed import DeviceLike
 
 
@@ -86,7 +85,9 @@ class UntypedStorage:
             raise RuntimeError(
                 f"file <{filename}> size <{len(host)}> is smaller than the required mapping size <{nbytes}>"
             )
-        return _of_bytes(host)
+        made = _of_bytes(host)
+        FILES.add(made._storage)
+        return made
 
     @staticmethod
     def from_buffer(
@@ -227,7 +228,7 @@ class UntypedStorage:
         return False
 
     def is_shared(self) -> bool:
-        return self._storage in SHARED
+        return self._storage in SHARED or self._storage in FILES
 
     def resize_(self, size: int) -> UntypedStorage:
         """Give up the memory (``size`` 0), or take as much as the tensors over it need again, filled with zeros.
@@ -291,6 +292,10 @@ class UntypedStorage:
     def untyped(self) -> UntypedStorage:
         return self
 
+    def whole(self) -> UntypedStorage:
+        """This, or memory of its own with the bytes that it is a part of, if nobody could see that it is."""
+        return self
+
     def __copy__(self) -> UntypedStorage:
         return self.clone()
 
@@ -308,6 +313,9 @@ class UntypedStorage:
 
 SHARED: weakref.WeakSet[Storage] = weakref.WeakSet()
 """The storages that share_memory_() was called for."""
+
+FILES: weakref.WeakSet[Storage] = weakref.WeakSet()
+"""Storages read from files. Tensors over parts of them are copies: PyTorch's see what is written to the same bytes."""
 
 
 def demand_accelerator() -> None:
@@ -359,6 +367,15 @@ class _Part(UntypedStorage):
     def data_ptr(self) -> int:
         return self._whole.data_ptr() + self._at.start
 
+    def whole(self) -> UntypedStorage:
+        """Memory of its own with these bytes of a file. NotImplementedError where somebody could see that it is."""
+        whole = self._whole
+        while isinstance(whole, _Part):
+            whole = whole._whole
+        if whole._storage not in FILES:
+            raise NotImplementedError("a tensor over a slice of a storage: slice the tensor over the whole storage")
+        return _of_bytes(self._bytes())
+
     def resize_(self, size: int) -> UntypedStorage:
         raise RuntimeError("Trying to resize storage that is not resizable: it is a slice of another one")
 
@@ -377,24 +394,19 @@ class TypedStorage:
         device: DeviceLike = None,
     ) -> None:
         """A size (zeros) or a sequence of numbers, or ``wrap_storage`` seen as ``dtype``."""
+        given.demand_arguments("TypedStorage.__init__", (UntypedStorage, TypedStorage, Tensor), args, wrap_storage)
         kind = get_default_dtype() if dtype is None else dtype
         self.dtype = kind
         if wrap_storage is not None:
-            if not isinstance(wrap_storage, UntypedStorage) or args:
-                raise TypeError(
-                    f"wrap_storage must be an UntypedStorage alone, but got {type(wrap_storage)} and {args}"
-                )
+            given.demand_wrapping(dtype, device)
             self._untyped_storage = wrap_storage
             return
-        if len(args) > 1:
-            raise TypeError(f"TypedStorage: expected a size or a sequence, got {len(args)} arguments")
-        given = args[0] if args else 0
-        if device is not None and devices.as_device(device).type == "meta":
-            count = given if isinstance(given, int) else len(given)
+        data = args[0] if args else 0
+        if given.known_device(device) is not None and devices.as_device(device).type == "meta":
+            count = data if isinstance(data, int) else len(data)
             self._untyped_storage = UntypedStorage(count * kind.itemsize, device="meta")
             return
-        host = np.zeros(given, kind.np) if isinstance(given, int) else np.array(list(given)).astype(kind.np)
-        self._untyped_storage = _of_bytes(np.ascontiguousarray(host).view(np.uint8))
+        self._untyped_storage = _of_bytes(np.ascontiguousarray(given.host_elements(data, kind)).view(np.uint8))
         if device is not None:
             self._untyped_storage = self._untyped_storage.to(device=device)
 
@@ -406,19 +418,21 @@ class TypedStorage:
         if self._untyped_storage.is_meta:
             return
         host = self._elements().copy()
-        host[index] = value
+        host[index] = given.elements(value, self.dtype)
         self._put(host)
 
     def fill_(self, value: Any) -> TypedStorage:
         """Set every element."""
-        return self._put(np.full(self.size(), value, self.dtype.np))
+        if isinstance(value, TypedStorage):
+            raise RuntimeError("cannot set item with TypedStorage: give one number, or use copy_()")
+        return self._put(np.full(self.size(), given.elements(value, self.dtype)))
 
     def copy_(self, source: TypedStorage, non_blocking: bool | None = None) -> TypedStorage:
         """Take over the elements of another storage, as this dtype."""
         if self._untyped_storage.is_meta:
             return self
         source._untyped_storage.demand_values()
-        return self._put(source._elements().astype(self.dtype.np))
+        return self._put(source._elements().astype(given.element_type(self.dtype)))
 
     def type(self) -> str:
         """The name of the class of old."""
@@ -491,13 +505,15 @@ class TypedStorage:
     _cdata = property(lambda self: self._untyped_storage._cdata)
 
     def _elements(self) -> np.ndarray:
-        return self._untyped_storage._bytes().view(self.dtype.np)
+        return self._untyped_storage._bytes().view(given.element_type(self.dtype))
 
     def tolist(self) -> list[Any]:
         """The elements as a list of numbers."""
         return self._elements().tolist()
 
     def __getitem__(self, index: Any) -> Any:
+        if isinstance(index, slice) and not self._untyped_storage.is_meta:
+            raise RuntimeError("slices are only supported in UntypedStorage.__getitem__")
         return self._elements()[index].item()
 
     def __iter__(self) -> Iterator[Any]:
@@ -579,21 +595,3 @@ def storage(t: Tensor) -> TypedStorage:
     """As ``untyped_storage``, in elements; deprecated as in PyTorch."""
     deprecated(stacklevel=3)
     return typed_storage(t)
-
-
-def of_storage(source: UntypedStorage | TypedStorage, dtype: dtype) -> Tensor:
-    """A tensor of one dimension over all elements of a storage. RuntimeError for elements of another dtype."""
-    if isinstance(source, TypedStorage) and source.dtype is not dtype:
-        raise RuntimeError(
-            f"Expected a Storage of type {dtype.scalar_name} or an UntypedStorage, but got type "
-            f"{source.dtype.scalar_name} for argument 1 'storage'"
-        )
-    if isinstance(source.untyped(), _Part):
-        raise NotImplementedError("a tensor over a slice of a storage: slice the tensor over the whole storage")
-    cell = source.untyped()._storage
-    t = wrap(cell.value)
-    t._storage = t._vc = cell
-    if cell.strides is not None:
-        t._view = View((), (), Layout(cell.value.shape, cell.strides, 0))
-    t = t.as_strided((numel(cell.value.shape),), (1,), 0)
-    return t if t.dtype is dtype else t.view(dtype)

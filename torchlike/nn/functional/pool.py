@@ -2,6 +2,7 @@
 
 import math
 
+from torchlike._base.deterministic import alert_not_deterministic
 from torchlike._base.layout import channels_last_strides
 from torchlike._base.result_layouts import suggests_channels_last
 from torchlike._core.autocast.composite import in_float32_on_cpu
@@ -11,7 +12,6 @@ from torchlike._core.tensor import arguments
 from torchlike._core.tensor.memory_order import restride
 from torchlike._core.tensor.tensor import Tensor
 from torchlike._functions._install import FUNCTIONS, function
-from torchlike._functions.info import alert_not_deterministic
 from torchlike._ops import avgpool, fractional
 from torchlike._ops import pool as ops
 
