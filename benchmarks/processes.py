@@ -2,7 +2,7 @@
 
 Two processes that compute with one thread each train a small transformer under DistributedDataParallel; between these
 steps rank 0 trains the bare module with the batch of one process while the other one sleeps, and both train it side by
-side. Prints the median of each and their ratios: 1 would be a second process for nothing. The last line is PyTorch's own,
+side. Prints the median of each and their ratios: 1 would be a second process for nothing. The last line is PyTorch's,
 over gloo as well: what the machine allows.
 """
 
