@@ -58,6 +58,11 @@ def scatter(f, x, i, y, mode):
 
 
 SAME = {
+    "bits": (lambda x, y: (lax.bitcast_convert_type(x, np.float32), lax.bitcast_convert_type(y, np.uint8)), PAIRS, A),
+    "longer numbers of bits": (
+        lambda x: lax.bitcast_convert_type(x.reshape(3, 4, 2), np.float64),
+        A.view("u4")[:2, :12],
+    ),
     "add": (lambda x, y: x + y, A, B),
     "zero": (lambda x: (x + 0, 0 + x, x - 0, 0 - x, x + jnp.zeros_like(x)), A),
     "sub": (lambda x, y: x - y, A, B),
@@ -254,6 +259,7 @@ POINTS = lax.ScatterDimensionNumbers((), (0, 1), (0, 1))
 ONE = lax.GatherDimensionNumbers((1,), (0,), (0,))
 OTHERS = {
     "exp": (jnp.exp, A),
+    "a number of bits": (lambda x: lax.bitcast_convert_type(x, np.float32) * 3, PAIRS),
     "sum of many": (jnp.sum, np.ones(33, np.float32)),
     "sum of equal elements": (lambda x: jnp.broadcast_to(x[:, None], (14, 3)).sum(1), FLOATS),
     "sum of sums": (lambda x: x.sum(1).sum(), CUBE),

@@ -143,6 +143,7 @@ _DOES = _UFUNCS | {
     "conj": lambda x: np.conjugate(x),
     "round": np.rint,
     "cast": lambda x, dtype: x.astype(dtype),
+    "bits": lambda x, dtype, shape: np.ascontiguousarray(x).view(dtype).reshape(shape),
     "reshape": lambda x, shape: x.reshape(shape),
     "broadcast": lambda x, between, shape: np.broadcast_to(x.reshape(between), shape),
     "transpose": lambda x, order: x.transpose(order),
@@ -193,6 +194,11 @@ def _rule_cast(eqn: Any) -> tuple[str, tuple[Any, ...]]:
     _demand(eqn.params.get("sharding") is None and not (x.aval.dtype.kind == "f" and to.kind in "iu"))
     _demand(x.aval.dtype.kind != "c" or to.kind == "c")
     return "cast", (to.name,)
+
+
+def _rule_bits(eqn: Any) -> tuple[str, tuple[Any, ...]]:
+    out = eqn.outvars[0].aval
+    return "bits", (out.dtype.name, tuple(out.shape))
 
 
 def _rule_broadcast(eqn: Any) -> tuple[str, tuple[Any, ...]]:
@@ -278,7 +284,7 @@ _RULES = {
     "select_n": _rule_select,
     "integer_pow": _rule_power,
     "round": _rule_round,
-    "convert_element_type": _rule_cast,
+    "convert_element_type": _rule_cast, "bitcast_convert_type": _rule_bits,
     "reshape": _rule_reshape, "squeeze": _rule_reshape, "expand_dims": _rule_reshape,
     "broadcast_in_dim": _rule_broadcast,
     "transpose": lambda eqn: ("transpose", (tuple(eqn.params["permutation"]),)),
@@ -476,6 +482,9 @@ def written(closed: ClosedJaxpr) -> tuple[Any, ...] | None:
         found = _Builder(closed)
     except (_Unknown, KeyError):
         return None
+    does = {name for name, *_ in found.steps}
+    if "bits" in does and not does.isdisjoint({*_UFUNCS, *_ROUNDING}):
+        return None  # bits may be a number that XLA takes for 0
     last = {}
     for i, (_, _, arguments, _) in enumerate(found.steps):
         last |= dict.fromkeys(arguments, i)

@@ -174,7 +174,7 @@ def _shared(name):
     shared.__doc__ = f"``torch.ops.aten.{name}``."
 
 
-for _name in "_softmax _log_softmax _safe_softmax _softmax_backward_data _log_softmax_backward_data".split():
+for _name in "_softmax _log_softmax _softmax_backward_data _log_softmax_backward_data".split():
     _shared(_name)
 
 

@@ -485,6 +485,18 @@ def softmax(self, dim, dtype):
     return softmax_along(x, axis).astype(result)
 
 
+@op("_safe_softmax(Tensor self, int dim, ScalarType? dtype=None) -> Tensor", variants="function", aten=True,
+    rows=_rows_of_softmax, vjp={"self": _softmax_back}, node="SafeSoftmaxBackward", saved="dim result",
+    backward=(
+        "_softmax_backward_data(Tensor grad_output, Tensor output, int dim, ScalarType input_dtype) -> Tensor",
+        _OF_RESULT))  # fmt: skip
+def safe_softmax(self, dim, dtype):
+    """:func:`softmax` along ``dim``, whose rows of -inf are zeros."""
+    x, result, axis = _softmax_input("softmax", self, dim, dtype)
+    y = softmax_along(x, axis)
+    return jnp.where(jnp.all(x == -jnp.inf, axis if x.ndim else (), keepdims=True), 0, y).astype(result)
+
+
 _MASKS = {0: "(L, L)", 1: "(B, L)"}
 
 
@@ -505,7 +517,8 @@ def _whole_mask(x, mask, mask_type):
 
 
 def _masked_back(grad, result, mask, dim, mask_type):
-    return _softmax_back(grad, result, result.ndim - 1 if dim is None else dim)
+    slope = _softmax_back(grad, result, result.ndim - 1 if dim is None else dim)
+    return jnp.where(_whole_mask(result, mask, mask_type), 0, slope)
 
 
 @op("_masked_softmax(Tensor self, Tensor mask, int? dim=None, int? mask_type=None) -> Tensor", variants="function",
