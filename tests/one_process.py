@@ -3,6 +3,7 @@
 import contextlib
 import copy
 import importlib
+import itertools
 import threading
 import warnings
 from datetime import timedelta
@@ -69,6 +70,70 @@ def test_other_groups(t):
         d.destroy_process_group(other)
         gone = said(lambda: d.get_rank("x"), "is not registered, please create group"), d.is_initialized()
     return found, wrong, gone
+
+
+@story
+def test_questions(t):
+    absent = t.distributed.get_pg_count(), t.distributed.is_ucc_available(), t.distributed.is_xccl_available()
+    with started(t) as d:
+        d.new_group([0])
+        kinds = [d.get_default_backend_for_device(k) for k in ("cpu", "cuda", t.device("cuda:1"))]
+        hooks = [int(h) for h in d.BuiltinCommHookType.__members__.values()]
+        count = d.get_pg_count(), d.get_backend_config(), isinstance(d.GradBucket, type)
+        wrong = (
+            said(lambda: d.get_default_backend_for_device("meta"), "Default backend not registered for device : meta"),
+            said(lambda: d.split_group(split_ranks=[]), "split_ranks cannot be None or empty"),
+            said(lambda: d.set_debug_level(3), "set_debug_level"),
+            said(lambda: d.all_gather_coalesced([], [t.ones(1)]), " output"),
+            said(lambda: d.all_gather_coalesced([[]], [t.ones(1)]), r"invalid output size: .expected length 1, got 0"),
+            said(lambda: d.all_gather_coalesced(t.ones(1), [t.ones(1)]), "output_tensor_lists should be a list"),
+        )
+    return absent, kinds, hooks, count, wrong
+
+
+def test_levels_and_splits(monkeypatch):
+    """PyTorch splits groups of GPUs only."""
+    d = torchlike.distributed
+    monkeypatch.setattr(d.distributed_c10d._groups, "level", None)
+    d.set_debug_level(d.DebugLevel.INFO)
+    assert d.get_debug_level() == d.DebugLevel.INFO
+    d.set_debug_level_from_env()
+    assert d.get_debug_level() == d.DebugLevel.OFF
+    with started(torchlike):
+        assert d.get_world_size(d.split_group(split_ranks=[[0]])) == 1
+
+
+def metas(t, url, *numbers):
+    """Where processes meet: what the store keeps, and the numbers."""
+    store, *found = next(t.distributed.rendezvous(url, *numbers))
+    store.set("a", "b")
+    return store.get("a"), found
+
+
+def test_rendezvous(tmp_path):
+    agree(lambda t: meeting(t, tmp_path / t.__name__))
+
+
+SCHEMES = map("own{}".format, itertools.count())  # one for each library and run: PyTorch forgets none
+
+
+def meeting(t, file):
+    found = metas(t, "tcp://127.0.0.1:0?rank=0&world_size=1"), metas(t, f"file://{file}", 0, 1)
+    name, urls = next(SCHEMES), []
+    t.distributed.register_rendezvous_handler(
+        name, lambda url, **_: urls.append(url[len(name) :]) or iter([(torch.distributed.HashStore(), 0, 1)])
+    )
+    own = metas(t, f"{name}://x")
+    t.distributed.init_process_group("gloo", init_method=f"{name}://x?a=1", rank=0, world_size=1)
+    t.distributed.destroy_process_group()
+    rendezvous = t.distributed.rendezvous
+    return found, own, urls, (
+        said(lambda: rendezvous(f"{name}://x?rank=0", 0, 1), "has node-specific arguments"),
+        said(lambda: next(rendezvous("tcp://127.0.0.1:0")), "tcp:// rendezvous: rank parameter missing"),
+        said(lambda: next(rendezvous("nobody://x", 0, 1)), "No rendezvous handler for nobody://"),
+        said(lambda: rendezvous(3), "`url` must be a string"),
+        said(lambda: t.distributed.register_rendezvous_handler("env", print), "env:// already registered"),
+    )  # fmt: skip
 
 
 BEFORE = {

@@ -47,6 +47,7 @@ _SINGLE = np.linspace(0.2, 0.8, 24, dtype=np.float32).reshape(2, 3, 4)
 _POSITIVE = np.eye(3) * 2 + 0.5
 EXPLICIT: dict[str, tuple[list, tuple]] = {
     "addmv": ([(3,), (3, 4), (4,), None, None], ()),
+    "_masked_softmax": ([(2, 3), np.array([[True, False, False], [False, False, True]])], (1, None)),
     "bilinear": ([(2, 4), (2, 3), (5, 4, 3), None], ()),
     "_cross_entropy_smooth": ([(3, 4), _long([0, 1, 2]), None, 0.1], (1, -100)),
     "_ctc_loss": ([(4, 2, 3), _long([[1, 2], [2, 1]]), _long([4, 4]), _long([2, 1])], (0, False)),

@@ -17,6 +17,7 @@ from torchlike import sharding, viz
 from torchlike._base import device as devices
 from torchlike._command import hlo, plan
 from torchlike._transforms.capture.program import Program
+from torchlike.optim import _group
 from torchlike.sharding import PartitionSpec as P
 
 warnings.simplefilter("error")
@@ -331,6 +332,32 @@ def constraints_in_a_compiled_function():
 
     y = f(numbers(8, 8))
     assert spec(y) == P("dp", "tp") and y.tolist() == (numbers(8, 8) * 2).tolist()
+
+
+def parts_of_what_starts(compiled):
+    """The shapes of all pieces of the state that an optimizer makes in its first step."""
+    p = torch.nn.Parameter(sharding.shard(torch.ones(16, 24), grid(), ("dp", "tp")))
+    optimizer, made, full = torch.optim.Adam([p]), [], _group.spread.full
+
+    def kept(*given):
+        made.append(full(*given))
+        return made[-1]
+
+    def step():
+        p.grad = torch.ones_like(p)
+        optimizer.step()
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(_group.spread, "full", kept)
+        (torch.compile(step) if compiled else step)()
+    assert spec(optimizer.state[p]["exp_avg"]) == P("dp", "tp")
+    return {piece.data.shape for x in made if x.shape == (16, 24) for piece in x.addressable_shards}
+
+
+@check
+def state_starts_in_parts():
+    """No device ever holds the whole of what starts as zeros."""
+    assert parts_of_what_starts(compiled=False) == parts_of_what_starts(compiled=True) == {(8, 6)}
 
 
 if __name__ == "__main__":

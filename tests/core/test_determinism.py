@@ -67,3 +67,7 @@ def test_put_has_no_deterministic_algorithm(call):
 
     agree(case)
     agree(call)
+
+
+def test_index_put_is_another():
+    agree(lambda t: t.zeros(3).index_put_((t.tensor([0, 0]),), t.ones(2), accumulate=True))

@@ -130,6 +130,24 @@ def all_gather(rank):
 
 
 @case
+def several_at_once(rank):
+    a, b, rows = mine(rank, "float32", 2), mine(rank, "float32", 3), [[t.zeros(2), t.zeros(3)] for _ in range(2)]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        d.all_gather_coalesced(rows, [a, b])
+        work = d.all_gather_coalesced(again := [[t.zeros(2), t.zeros(3)] for _ in range(2)], [a, b], async_op=True)
+    work.wait()
+    whole, part = t.zeros(4), t.zeros(1)
+    d.all_gather_single(whole, a)
+    d.reduce_scatter_single(part, a)
+    with d.distributed_c10d._coalescing_manager(async_ops=True) as manager:
+        d.all_reduce(a)
+        d.all_reduce(b)
+    manager.wait()
+    return rows, again, whole, part, a, b
+
+
+@case
 def reduce_scatter(rank):
     x = t.zeros(2, 3)
     d.reduce_scatter(x, [mine(rank + i, "float32", 2, 3) for i in range(2)])

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import torch
+from both import agree
 from layer_kit import layer, same_refusal
 from oracle import assert_same, check, check_error, flatten, host, to_ours, to_torch
 
@@ -45,6 +46,21 @@ def test_relu_and_projections():
     layer(lambda nn: nn.RNN(4, 6, 2, "relu"), X, tol=5)
     layer(lambda nn: nn.LSTM(4, 6, 2, proj_size=3, bidirectional=True), X, tol=5)
     layer(lambda nn: nn.LSTM(4, 6, proj_size=3), X, (r(1, 3, 3), r(1, 3, 6)), tol=5)
+
+
+@pytest.mark.parametrize("options", [{"num_layers": 2, "bidirectional": True}, {"batch_first": True, "bias": False}])
+def test_second_derivatives(options):
+    def seconds(library):
+        m = library.nn.LSTM(2, 3, dtype=library.float64, **options)
+        for i, p in enumerate(m.parameters()):
+            p.data = library.linspace(-1, 1 + i / 9, p.numel(), dtype=library.float64).reshape(p.shape)
+        x = library.linspace(-1, 2, 16, dtype=library.float64).reshape(4, 2, 2).requires_grad_()
+        out, (h, c) = m(x)
+        inputs = [x, *m.parameters()]
+        firsts = library.autograd.grad((out.square().sum() + h.sin() * c).sum(), inputs, create_graph=True)
+        return [*firsts, *library.autograd.grad(sum(g.square().sum() for g in firsts), inputs)]
+
+    agree(seconds)
 
 
 @pytest.mark.parametrize("kind", ["RNN", "GRU", "LSTM"])

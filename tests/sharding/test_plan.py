@@ -35,6 +35,24 @@ def test_a_script_without_a_compiled_step(tmp_path):
     assert run.returncode == 1 and run.stdout == "meta 3\n" and "give its step to torch.compile" in run.stderr
 
 
+def test_state_that_no_machine_has_room_for(tmp_path):
+    """Moments of an optimizer are made within the step: as shapes, like all else."""
+    script = tmp_path / "script.py"
+    script.write_text(
+        "import torch\n"
+        "from torchlike import sharding\n"
+        "p = torch.nn.Parameter(torch.ones(1 << 18, 1 << 18).shard(sharding.make_mesh(dp=4), 'dp'))\n"
+        "optimizer = torch.optim.Adam([p])\n"
+        "@torch.compile\n"
+        "def step():\n"
+        "    p.grad = torch.ones_like(p)\n"
+        "    optimizer.step()\n"
+        "step()\n"
+    )
+    run = planned(script, "--mesh", "4")
+    assert run.returncode == 0 and re.search(r"arguments +206 GB", run.stdout), run.stdout + run.stderr
+
+
 def test_value_checks_have_no_flags_to_read():
     """numpy would read the address of a shape as the flag: true for one of some fifty addresses."""
     program = object.__new__(plan.PlannedProgram)

@@ -191,10 +191,6 @@ def by_position(t: Any) -> Any:
 _add("_softmax(Tensor self, int dim, bool half_to_float) -> Tensor", _softmaxes("softmax"))
 _add("_log_softmax(Tensor self, int dim, bool half_to_float) -> Tensor", _softmaxes("log_softmax"))
 _add(
-    "_safe_softmax(Tensor self, int dim, ScalarType? dtype=None) -> Tensor",
-    lambda self, dim, dtype=None: self.softmax(dim, dtype).masked_fill((self == float("-inf")).all(dim, True), 0),
-)
-_add(
     "native_batch_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, "
     "bool training, float momentum, float eps) -> (Tensor, Tensor, Tensor)",
     _batch_norm,

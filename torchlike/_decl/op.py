@@ -44,8 +44,9 @@ EXTENSIONS: dict[str, Op] = {}  # operators of other namespaces, by namespace::n
 # the lower precision; as the ranks of an inner product say.
 AUTOCAST = frozenset({"lower_precision_fp", "fp32", "promote", "banned", "states", "rounded", "fp32_rounded", "inner"})
 VARIANTS = frozenset({"function", "method", "inplace", "out"})
-OUT = frozenset({"exact", "cast", "apart", "alone", "computes", "truths"})
-ALONE: set[str] = set()  # names of in-place forms whose other inputs share no memory with the first
+OUT = frozenset({"exact", "cast", "apart", "alone", "computes", "truths", "after", "number", "repeatable", "repeated"})
+INPLACE: dict[str, frozenset[str]] = {}  # those of ``OUT`` that are of in-place forms, by the names of these
+_INPLACE = frozenset({"alone", "after", "number", "repeatable", "repeated"})
 
 
 class Aten(NamedTuple):
@@ -336,7 +337,9 @@ def op(
         out: words of ``OUT`` about ``out=``: "exact", it must have the result's dtype, as of what is not pointwise;
             "cast", the result is cast to its dtype, as of pointwise operators; "apart", it shares no memory with
             an input; "computes", the call computes in its dtype, unless the last argument says another;
-            "truths", it is of bool or uint8. "alone" is of the in-place form: no input shares memory with the first.
+            "truths", it is of bool or uint8. Of the in-place form: "alone", no input shares memory with the first;
+            "after", all are read before anything is written, or "number", those of no dimensions; an expanded first
+            one is "repeatable", which does the same twice, or "repeated", of which PyTorch only warns.
     """
     schema = Schema(schema)
     registry, prefix = (REGISTRY, "") if namespace is None else (EXTENSIONS, f"{namespace}::")
@@ -380,8 +383,8 @@ def _out(words: str, new: Op) -> frozenset[str]:
         raise SchemaError(
             f"{new.full_name}: out: {sorted(given)} are not words of {sorted(OUT)}, of which exact or cast"
         )
-    if "alone" in given:
-        ALONE.add(new.name + "_")
+    if given & _INPLACE:
+        INPLACE[new.name + "_"] = INPLACE.get(new.name + "_", frozenset()) | given & _INPLACE
     return given if given & {"exact", "cast", "computes", "truths"} or new.pointwise else given | {"exact"}
 
 

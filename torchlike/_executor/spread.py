@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import jax
+import numpy as np
 from jax.sharding import Sharding, SingleDeviceSharding
 
 from torchlike._executor.pending import Array, Pending, settled
@@ -52,6 +53,20 @@ def laid(value: Value, sharding: Sharding) -> Any:
     if sharding.is_fully_addressable or not value.is_fully_addressable:
         return jax.device_put(value, sharding)
     return jax.make_array_from_callback(value.shape, sharding, lambda index: value[index])
+
+
+def full(shape: tuple[int, ...], number: Any, dtype: Any, like: Value = None) -> Any:
+    """An array of one number, without a kernel, laid out as ``like`` where that is of its shape and spread.
+
+    No device ever has more of it than its own part, and where ``like`` is a shape alone this is one too.
+    """
+    sharding = layout_of(like) if like is not None and like.shape == shape else None
+    if like.__class__ is Abstract:
+        return Abstract(shape, dtype, sharding=sharding)
+    if sharding is None:
+        return jax.device_put(np.full(shape, number, dtype))
+    part = np.full(sharding.shard_shape(shape), number, dtype)
+    return jax.make_array_from_callback(shape, sharding, lambda index: part)
 
 
 def copy_here(value: Value) -> Any:

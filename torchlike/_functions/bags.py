@@ -32,17 +32,39 @@ def embedding_bag(weight, indices, offsets, scale_grad_by_freq=False, mode=0, sp
             [0., 1., 0.]])
     """
     padding = _checked(weight, indices, offsets, mode, per_sample_weights, padding_idx)
-    if scale_grad_by_freq and weight.requires_grad:
-        raise NotImplementedError("embedding_bag(): scale_grad_by_freq=True is not supported by torchlike")
-    if sparse and padding >= 0:
-        raise NotImplementedError("embedding_bag(): sparse=True with padding_idx is not supported by torchlike")
     static = (mode, bool(include_last_offset), padding)
-    rows, places = weight, indices
-    if sparse and weight.requires_grad:
-        rows = call(lookup, (weight, indices), (-1, False, True))
-        places = _F["arange"](indices.numel(), dtype=indices.dtype, device=indices.device)
-    out = call(ops.embedding_bag, (rows, places, offsets, per_sample_weights), static)
+    rows, places, absent = weight, indices, padding
+    if (sparse or scale_grad_by_freq) and weight.requires_grad:
+        rows, places, absent = looked_up(weight, indices, padding, bool(scale_grad_by_freq), sparse)
+    out = call(ops.embedding_bag, (rows, places, offsets, per_sample_weights), (*static[:2], absent))
     return out, *_notes(weight, indices, offsets, static, padding_idx)
+
+
+def looked_up(weight, indices, padding, scaled, sparse):
+    """Rows, the places of a bag's indices among them, and the padded place: the gradient is that of a look-up."""
+    if scaled and sparse:
+        raise RuntimeError(
+            "embedding_backward: scale_grad_by_freq not supported with sparse gradients; use sparse=False"
+        )
+    rows = call(lookup, (weight, indices), (padding, False, sparse))
+    count = indices.numel()
+    if scaled and rows.requires_grad and count:
+        times = _frequencies(indices).to(rows.dtype).unsqueeze(1)
+        rows.register_hook(lambda grad: grad / times)
+    places = _F["arange"](count, dtype=indices.dtype, device=indices.device)
+    if padding < 0:
+        return rows, places, -1
+    rows = _F["cat"]([rows, rows.new_zeros(1, rows.shape[1])])
+    return rows, _F["where"](indices == padding, count, places), count
+
+
+def _frequencies(indices):
+    """What PyTorch divides the gradient of each index by: of the k-th smallest, how often the k-th of all occurs."""
+    ordered = indices.sort()[0]
+    place = _F["searchsorted"]
+    before = _F["cat"]([ordered[:1] - 1, ordered[:-1]])
+    other = ordered[((ordered != before).cumsum(0) - 1)[place(ordered, indices)]]
+    return place(ordered, other, right=True) - place(ordered, other)
 
 
 def _checked(weight, indices, offsets, mode, factors, padding_idx):

@@ -25,6 +25,7 @@ from torchlike._executor.level import LevelValue, dynamic_shape, mapped, one_by_
 from torchlike._functions._install import both, function, method
 from torchlike._ops import index as ops
 from torchlike._ops.join import unravel_index as coordinates
+from torchlike._ops.products import tril, triu
 from torchlike._ops.scatter import index_fill_number, index_fill_tensor
 
 Tensor.__getitem__ = indexing.getitem
@@ -152,7 +153,22 @@ def index_fill_(self, dim, index, value):
     return fill_inplace(op, (self, index, value), (dim,), "index_fill_")
 
 
-_tensor_put, _tensor_put_ = Tensor.put, Tensor.put_
+def _zeroing(op, front):
+    def inplace(self, diagonal=0):
+        if self._view is None or not has_overlap(self._view.layout):
+            return front(self, diagonal)
+        return fill_inplace(op, (self,), (arguments.as_int(f"{op.name}_", "diagonal", diagonal),), None)
+
+    inplace.__name__ = f"{op.name}_"
+    inplace.__qualname__ = f"Tensor.{op.name}_"
+    inplace.__doc__ = f"In-place ``{op.name}``; elements that share a place are zero where one of them is."
+    return method(inplace.__name__)(inplace)
+
+
+_zeroing(tril, Tensor.tril_)
+_zeroing(triu, Tensor.triu_)
+
+_flat_put, _flat_put_ = Tensor.put, Tensor.put_
 
 
 @both()
@@ -166,7 +182,7 @@ def put(input, index, source, accumulate=False):
     """
     if determinism.enabled and not accumulate:
         alert_not_deterministic("put_")
-    return _tensor_put(input, index, source, accumulate)
+    return _flat_put(input, index, source, accumulate)
 
 
 @method()
@@ -174,7 +190,7 @@ def put_(self, index, source, accumulate=False):
     """In-place ``put``."""
     if determinism.enabled and not accumulate:
         alert_not_deterministic("put_")
-    return _tensor_put_(self, index, source, accumulate)
+    return _flat_put_(self, index, source, accumulate)
 
 
 @both()

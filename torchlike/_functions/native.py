@@ -150,7 +150,10 @@ def native_group_norm(input, weight, bias, N, C, HxW, group, eps):
     """
     normal, *_ = ops.aten.native_group_norm.default(input, weight, bias, N, C, HxW, group, eps)
     wide = input if input.dtype is dtypes.float64 else input.to(dtypes.float32)
-    var, mean = FUNCTIONS["var_mean"](wide.reshape(N, group, -1), -1, correction=0)  # which have gradients of their own
+    groups = wide.reshape(N, group, C // group * HxW)
+    var, mean = FUNCTIONS["var_mean"](groups, -1, correction=0)  # which have gradients of their own
+    if not groups.shape[-1]:
+        mean = groups.sum(-1)
     dtype = input.dtype if weight is None else weight.dtype
     return normal, mean.to(dtype), (var + eps).rsqrt().to(dtype)
 
@@ -171,7 +174,7 @@ def _shared(name):
     shared.__doc__ = f"``torch.ops.aten.{name}``."
 
 
-for _name in "_softmax _log_softmax _safe_softmax _softmax_backward_data _log_softmax_backward_data".split():
+for _name in "_softmax _log_softmax _softmax_backward_data _log_softmax_backward_data".split():
     _shared(_name)
 
 

@@ -12,6 +12,7 @@ from torchlike._base.state import state
 from torchlike._core.autograd.operator_node import node_class
 from torchlike._core.conversion.convert import place
 from torchlike._core.conversion.factories import checked_size
+from torchlike._core.conversion.storages import of_storage
 from torchlike._core.dispatch.dispatch import call
 from torchlike._core.dispatch.inplace import demand_rebasable, demand_writable
 from torchlike._core.dispatch.observers import announced, seen, subclassed, watched
@@ -222,7 +223,7 @@ def set_(self, source=None, storage_offset=0, size=None, stride=None):
     if source is None:
         source = fresh(place(np.zeros(0, self.dtype.np), self.device))
     elif isinstance(source, untyped_storage.UntypedStorage | untyped_storage.TypedStorage):
-        source = untyped_storage.of_storage(source, self.dtype)
+        source = of_storage(source, self.dtype)
     elif not isinstance(source, Tensor):
         kind = type(source).__name__
         raise TypeError(f"set_(): argument 'source' (position 1) must be Tensor or Storage, not {kind}")

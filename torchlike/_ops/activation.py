@@ -485,6 +485,58 @@ def softmax(self, dim, dtype):
     return softmax_along(x, axis).astype(result)
 
 
+@op("_safe_softmax(Tensor self, int dim, ScalarType? dtype=None) -> Tensor", variants="function", aten=True,
+    rows=_rows_of_softmax, vjp={"self": _softmax_back}, node="SafeSoftmaxBackward", saved="dim result",
+    backward=(
+        "_softmax_backward_data(Tensor grad_output, Tensor output, int dim, ScalarType input_dtype) -> Tensor",
+        _OF_RESULT))  # fmt: skip
+def safe_softmax(self, dim, dtype):
+    """:func:`softmax` along ``dim``, whose rows of -inf are zeros."""
+    x, result, axis = _softmax_input("softmax", self, dim, dtype)
+    y = softmax_along(x, axis)
+    return jnp.where(jnp.all(x == -jnp.inf, axis if x.ndim else (), keepdims=True), 0, y).astype(result)
+
+
+_MASKS = {0: "(L, L)", 1: "(B, L)"}
+
+
+def _whole_mask(x, mask, mask_type):
+    """``mask`` in the shape of the scores [B, heads, L, L]; RuntimeError where it goes with no such ones."""
+    if mask.dtype != np.bool_:
+        raise RuntimeError("Mask should be a boolean tensor")
+    if mask.shape == x.shape:
+        return mask
+    if mask_type is None and x.ndim == 4 and mask.ndim == 2:
+        raise RuntimeError("Mask Type should be defined: 0 for a mask (L, L), 1 for (B, L)")
+    if mask_type not in _MASKS or x.ndim != 4:
+        raise RuntimeError("For mask_type == 2 mask shape should match input shape")
+    b, _, n, last = x.shape
+    if mask.shape != ((n, last) if mask_type == 0 else (b, last)) or n != last:
+        raise RuntimeError(f"For mask_type == {mask_type} mask shape should be {_MASKS[mask_type]}")
+    return mask if mask_type == 0 else mask[:, None, None]
+
+
+def _masked_back(grad, result, mask, dim, mask_type):
+    slope = _softmax_back(grad, result, result.ndim - 1 if dim is None else dim)
+    return jnp.where(_whole_mask(result, mask, mask_type), 0, slope)
+
+
+@op("_masked_softmax(Tensor self, Tensor mask, int? dim=None, int? mask_type=None) -> Tensor", variants="function",
+    vjp={"self": _masked_back}, node="MaskedSoftmaxBackward", saved="dim mask result", aten=True, backward=(
+        "_masked_softmax_backward(Tensor grad_output, Tensor output, Tensor mask, int? dim=None) -> Tensor",
+        {"output": "result"}))  # fmt: skip
+def masked_softmax(self, mask, dim, mask_type):
+    """Softmax along ``dim`` (the last) of what ``mask`` does not hide; 0 where it does, NaN where it hides all.
+
+    ``mask_type``: 0 for a mask [L, L] and 1 for [B, L] of scores [B, heads, L, L]; otherwise it has their shape.
+    """
+    axis = wrap_dim(-1 if dim is None else dim, self.ndim)
+    demand("masked_softmax", self, "f")
+    hidden = _whole_mask(self, mask, mask_type)
+    x = jnp.where(hidden, -jnp.inf, self.astype(np.float32) if is_reduced(self) else self)
+    return softmax_along(x, axis).astype(self.dtype)
+
+
 @op(
     "log_softmax.int(Tensor self, int dim, ScalarType? dtype=None) -> Tensor",
     rows=_rows_of_softmax,

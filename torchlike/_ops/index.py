@@ -131,7 +131,7 @@ def _trimmed(indices):
 
 
 @op("index_put(Tensor self, Tensor?[] indices, Tensor values, bool accumulate=False) -> Tensor",
-    variants="inplace", out="alone", node="IndexPutBackward", layout=result_layouts.like_first,
+    variants="inplace", out="alone repeated", node="IndexPutBackward", layout=result_layouts.like_first,
     check=_check_indices, jvp="kernel", vjp={
         "self": _kept_by_put,
         "values": _of_values,
@@ -462,13 +462,14 @@ def _unmasked(grad, mask):
     return aten["masked_fill.Scalar"](grad, mask, 0)
 
 
-@op("masked_fill.Scalar(Tensor self, Tensor mask, Scalar value) -> Tensor", variants="inplace", vjp={"self": _unmasked})
+@op("masked_fill.Scalar(Tensor self, Tensor mask, Scalar value) -> Tensor", variants="inplace", vjp={"self": _unmasked},
+    out="number repeated")  # fmt: skip
 def masked_fill_number(self, mask, value):
     return _filled(self, mask, value)
 
 
 @op("masked_fill.Tensor(Tensor self, Tensor mask, Tensor value) -> Tensor", variants="inplace",
-    node="MaskedFillBackward1",
+    out="number repeated", node="MaskedFillBackward1",
     vjp={"self": _unmasked, "value": lambda grad, mask: jnp.sum(jnp.where(mask, grad, 0))})  # fmt: skip
 def masked_fill_tensor(self, mask, value):
     return _filled(self, mask, value)

@@ -8,6 +8,7 @@ import numpy as np
 from jax import lax
 
 from torchlike._base.dtypes import from_np
+from torchlike._decl import rules
 from torchlike._decl.op import op
 from torchlike._ops._elementwise import is_reduced
 from torchlike._ops.random import stays
@@ -16,10 +17,20 @@ _GATES = {"LSTM": 4, "GRU": 3, "RNN_TANH": 1, "RNN_RELU": 1}
 
 
 def _affine(x, weight, bias):
-    dtype = weight.dtype
-    wide = np.float32 if is_reduced(weight) else dtype
-    out = jnp.matmul(x.astype(dtype), weight.T, precision=lax.Precision.HIGHEST, preferred_element_type=wide)
+    return _sums(x, weight.T, bias)
+
+
+def _sums(x, weights, bias):
+    """x @ weights + bias."""
+    dtype = weights.dtype
+    wide = np.float32 if is_reduced(weights) else dtype
+    out = jnp.matmul(x.astype(dtype), weights, precision=lax.Precision.HIGHEST, preferred_element_type=wide)
     return (out if bias is None else out + bias.astype(wide)).astype(dtype)
+
+
+def _across(weights):
+    """``weights`` with those of the hidden state turned once, ahead of a loop: products are quicker so."""
+    return weights | {"across": lax.optimization_barrier(weights["hh"].T)}
 
 
 def _relu(x):
@@ -28,7 +39,7 @@ def _relu(x):
 
 def _simple(activate):
     def step(hidden, inner, weights):
-        return (activate(inner + _affine(hidden[0], weights["hh"], weights["b_hh"])),)
+        return (activate(inner + _sums(hidden[0], weights["across"], weights["b_hh"])),)
 
     return step
 
@@ -38,7 +49,7 @@ def _gru(hidden, inner, weights):
     product)."""
     (h,) = hidden
     r_in, z_in, n_in = jnp.split(inner, 3, -1)
-    r_hid, z_hid, n_hid = jnp.split(_affine(h, weights["hh"], weights["b_hh"]), 3, -1)
+    r_hid, z_hid, n_hid = jnp.split(_sums(h, weights["across"], weights["b_hh"]), 3, -1)
     reset, update = jax.nn.sigmoid(r_in + r_hid), jax.nn.sigmoid(z_in + z_hid)
     proposal = jnp.tanh(n_in + reset * n_hid)
     return (proposal + update * (h - proposal),)
@@ -47,10 +58,21 @@ def _gru(hidden, inner, weights):
 def _lstm(hidden, inner, weights):
     """Input, forget, cell and output gates (Hochreiter & Schmidhuber 1997, with forget gates)."""
     h, c = hidden
-    i, f, g, o = jnp.split(inner + _affine(h, weights["hh"], weights["b_hh"]), 4, -1)
-    c = jax.nn.sigmoid(f) * c + jax.nn.sigmoid(i) * jnp.tanh(g)
-    h = jax.nn.sigmoid(o) * jnp.tanh(c)
+    h, c = _lstm_gated(inner + _sums(h, weights["across"], weights["b_hh"]), c)
     return (h if weights["hr"] is None else _affine(h, weights["hr"], None)), c
+
+
+def _lstm_gates(sums):
+    """Input, forget, cell and output gates from what comes in, side by side."""
+    # the logistic of all, though one part is not needed: XLA for CPUs has no vector code for that of slices
+    i, f, _, o = jnp.split(jax.nn.sigmoid(sums), 4, -1)
+    return i, f, jnp.tanh(jnp.split(sums, 4, -1)[2]), o
+
+
+def _lstm_gated(sums, c):
+    i, f, g, o = _lstm_gates(sums)
+    c = f * c + i * g
+    return o * jnp.tanh(c), c
 
 
 STEPS = {"LSTM": _lstm, "GRU": _gru, "RNN_TANH": _simple(jnp.tanh), "RNN_RELU": _simple(_relu)}
@@ -62,7 +84,7 @@ def _direction(mode, x, hidden, weights, lengths, reverse):
     hidden = tuple(h.astype(jnp.promote_types(h.dtype, inner.dtype)) for h in hidden)
     if mode == "LSTM" and weights["hr"] is None:  # h is computed from c, which may be wider
         hidden = hidden[0].astype(hidden[1].dtype), hidden[1]
-    step = STEPS[mode]
+    step, weights = STEPS[mode], _across(weights)
 
     def body(carry, item):
         new = step(carry, item[0], weights)
@@ -75,6 +97,69 @@ def _direction(mode, x, hidden, weights, lengths, reverse):
     times = lax.iota(np.int64, x.shape[0])
     last, out = lax.scan(body, hidden, (inner, times), reverse=reverse)
     return out, last
+
+
+@functools.partial(jax.custom_vjp, nondiff_argnums=(0,))
+def _lstm_direction(reverse, x, hidden, weights):
+    """As ``_direction`` of an LSTM, with the derivative that does the least in its loop."""
+    return _direction("LSTM", x, hidden, weights, None, reverse)
+
+
+def _lstm_kept(reverse, x, hidden, weights):
+    """(what ``_direction`` gives, what the derivative reads: sums that go into the gates, and all states)."""
+    inner, turned = _affine(x, weights["ih"], weights["b_ih"]), _across(weights)
+
+    def body(carry, inner):
+        sums = inner + _sums(carry[0], turned["across"], weights["b_hh"])
+        new = _lstm_gated(sums, carry[1])
+        return new, (sums, *new)
+
+    last, (sums, hs, cs) = lax.scan(body, hidden, inner, reverse=reverse)
+    return (hs, last), (x, hidden, weights, sums, hs, cs)
+
+
+def _lstm_pulled(reverse, kept, grads):
+    """The gradients of ``_lstm_direction``; those of the weights are one product each, behind the loop."""
+    x, hidden, weights, sums, hs, cs = kept
+    h_before, c_before = (_before(h, s, reverse) for h, s in zip(hidden, (hs, cs), strict=True))
+    i, f, g, o = _lstm_gates(sums)
+    tanh = jnp.tanh(cs)
+    slopes = jnp.concatenate([g * i * (1 - i), c_before * f * (1 - f), i * (1 - g * g), tanh * o * (1 - o)], -1)
+
+    def body(carry, item):
+        (dh, dc), (out, slopes, into_c, f) = carry, item
+        dh = dh + out
+        dc = dc + dh * into_c
+        dsums = jnp.concatenate([dc, dc, dc, dh], -1) * slopes
+        return (jnp.matmul(dsums, weights["hh"], precision=lax.Precision.HIGHEST), dc * f), dsums
+
+    dhidden, dsums = lax.scan(body, grads[1], (grads[0], slopes, o * (1 - tanh * tanh), f), reverse=not reverse)
+    flat = dsums.reshape(-1, dsums.shape[-1])
+    dbias = None if weights["b_ih"] is None else jnp.sum(flat, 0)
+    dweights = {"ih": _outer(flat, x), "hh": _outer(flat, h_before), "b_ih": dbias, "b_hh": dbias, "hr": None}
+    return jnp.matmul(dsums, weights["ih"], precision=lax.Precision.HIGHEST), dhidden, dweights
+
+
+def _before(first, states, reverse):
+    """The states [T, B, H] ahead of each step."""
+    return jnp.concatenate([states[1:], first[None]] if reverse else [first[None], states[:-1]])
+
+
+def _outer(grads, x):
+    """grads.T @ x over all rows. XLA for CPUs takes twice as long where both matrices lie across, or the result."""
+    x = lax.optimization_barrier(x.reshape(-1, x.shape[-1]).T)
+    return lax.optimization_barrier(jnp.matmul(x, grads, precision=lax.Precision.HIGHEST)).T
+
+
+_lstm_direction.defvjp(_lstm_kept, _lstm_pulled)
+
+
+def _quick_direction(mode, x, hidden, weights, lengths, reverse):
+    """As ``_direction``, to be differentiated once by jax."""
+    plain = lengths is None and weights["hr"] is None and len({a.dtype for a in (x, *hidden, weights["hh"])}) == 1
+    if mode == "LSTM" and plain and not is_reduced(x):
+        return _lstm_direction(reverse, x, hidden, weights)
+    return _direction(mode, x, hidden, weights, lengths, reverse)
 
 
 def _named(flat, bias, projection):
@@ -120,7 +205,7 @@ def _check(mode, input, hx, params, mixed):
         )
 
 
-def _layers(mode, input, hx, params, lengths, words, p, bias, num_layers, bidirectional, projection):
+def _layers(mode, input, hx, params, lengths, words, p, bias, num_layers, bidirectional, projection, direction):
     """(outputs, last hidden states of every layer and direction); input is [T, B, F]."""
     per = 2 + 2 * bias + projection
     directions = 2 if bidirectional else 1
@@ -130,7 +215,7 @@ def _layers(mode, input, hx, params, lengths, words, p, bias, num_layers, bidire
         for d in range(directions):
             n = layer * directions + d
             weights = _named(params[n * per : (n + 1) * per], bias, projection)
-            out, last = _direction(mode, x, tuple(h[n] for h in hx), weights, lengths, bool(d))
+            out, last = direction(mode, x, tuple(h[n] for h in hx), weights, lengths, bool(d))
             outs.append(out)
             lasts.append(last)
         x = outs[0] if directions == 1 else jnp.concatenate(outs, -1)
@@ -140,12 +225,13 @@ def _layers(mode, input, hx, params, lengths, words, p, bias, num_layers, bidire
 
 
 def _call(mode, input, hx, params, lengths, words, p, bias, num_layers, bidirectional, projection, batch_first,
-          mixed):  # fmt: skip
+          mixed, direction=_direction):  # fmt: skip
     x = jnp.swapaxes(input, 0, 1) if batch_first else input
     _check(mode, x, hx, params, mixed)
 
     def run(x, hx, params, lengths, words, p):
-        out, last = _layers(mode, x, hx, params, lengths, words, p, bias, num_layers, bidirectional, projection)
+        static = bias, num_layers, bidirectional, projection
+        out, last = _layers(mode, x, hx, params, lengths, words, p, *static, direction)
         return (jnp.swapaxes(out, 0, 1) if batch_first else out, *last)
 
     values = x, tuple(hx), list(params), lengths, words, p
@@ -192,9 +278,22 @@ def lstm(
     return _call("LSTM", input, (hx, cx), params, lengths, words, dropout, *static)
 
 
-def _declare_lstm(name, autocast):
+def _lstm_gradients(grads, input, hx, cx, params, lengths, words, dropout, has_biases, num_layers, bidirectional,
+                    projection, batch_first, mixed):  # fmt: skip
+    static = (has_biases, num_layers, bidirectional, projection, batch_first, mixed)
+
+    def run(input, hx, cx, params):
+        return _call("LSTM", input, (hx, cx), params, lengths, words, dropout, *static, direction=_quick_direction)
+
+    return rules.adjoint(run, input, hx, cx, params)(tuple(grads))
+
+
+def _declare_lstm(name, autocast, vjp=None):
     schema = f"{name}(Tensor input, Tensor hx, Tensor cx, Tensor[] params, {_TAIL}) -> (Tensor result0, Tensor "
-    return op(f"{schema}result1, Tensor result2)", variants="", node="LstmBackward", autocast=autocast)(lstm)
+    declare = op(
+        f"{schema}result1, Tensor result2)", variants="", node="LstmBackward", autocast=autocast, vjp=vjp, jvp="kernel"
+    )
+    return declare(lstm)
 
 
 def _declare(mode):
@@ -222,12 +321,12 @@ def _declare(mode):
 
 recurrent = {mode: _declare(mode) for mode in ("GRU", "RNN_TANH", "RNN_RELU")}
 # PyTorch's CPU has one function for plain sequences; packed ones and projections are made of products there
-recurrent["LSTM"] = _declare_lstm("_lstm", "lower_precision_fp")
+recurrent["LSTM"] = _declare_lstm("_lstm", "lower_precision_fp", {"input, hx, cx, params": _lstm_gradients})
 lstm_in_steps = _declare_lstm("_lstm_in_steps", _OF_STATES)
 
 
 def _cell_weights(w_ih, w_hh, b_ih, b_hh):
-    return {"ih": w_ih, "hh": w_hh, "b_ih": b_ih, "b_hh": b_hh, "hr": None}
+    return {"ih": w_ih, "across": w_hh.T, "b_ih": b_ih, "b_hh": b_hh, "hr": None}
 
 
 def _check_cell(name, input, hx, w_ih, w_hh, gates, mixed):

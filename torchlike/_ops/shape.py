@@ -99,7 +99,7 @@ def fill_number(self, value):
     return jnp.broadcast_to(cast(jnp.asarray(value), self.dtype), self.shape)
 
 
-@op("fill.Tensor(Tensor self, Tensor value) -> Tensor", variants="inplace", strides=True, vjp={
+@op("fill.Tensor(Tensor self, Tensor value) -> Tensor", variants="inplace", out="after", strides=True, vjp={
         "self": lambda grad: jnp.zeros_like(grad), "value": lambda grad: jnp.sum(grad)},
     node="FillBackward1 FillBackward3")  # fmt: skip
 def fill_tensor(self, value):

@@ -393,6 +393,7 @@ def relu(self):
     "threshold(Tensor self, Scalar threshold, Scalar value) -> Tensor",
     numbers="",
     variants="function out inplace",
+    out="repeatable",
     node="ThresholdBackward ThresholdBackward1",
     vjp={"self": lambda grad, self, threshold: jnp.where(self <= threshold.astype(self.dtype), 0, grad)},
     backward="threshold_backward(Tensor grad_output, Tensor self, Scalar threshold) -> Tensor",

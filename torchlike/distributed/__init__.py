@@ -2,10 +2,14 @@
 
 from torchlike.distributed import _programs as _programs
 from torchlike.distributed import distributed_c10d as distributed_c10d
+from torchlike.distributed._buckets import BuiltinCommHookType as BuiltinCommHookType
+from torchlike.distributed._buckets import GradBucket as GradBucket
 from torchlike.distributed._calls import Work as Work
 from torchlike.distributed._collectives import ReduceOp as ReduceOp
 from torchlike.distributed._collectives import all_gather as all_gather
+from torchlike.distributed._collectives import all_gather_coalesced as all_gather_coalesced
 from torchlike.distributed._collectives import all_gather_into_tensor as all_gather_into_tensor
+from torchlike.distributed._collectives import all_gather_single as all_gather_single
 from torchlike.distributed._collectives import all_reduce as all_reduce
 from torchlike.distributed._collectives import all_reduce_coalesced as all_reduce_coalesced
 from torchlike.distributed._collectives import all_to_all as all_to_all
@@ -16,6 +20,7 @@ from torchlike.distributed._collectives import gather as gather
 from torchlike.distributed._collectives import monitored_barrier as monitored_barrier
 from torchlike.distributed._collectives import reduce as reduce
 from torchlike.distributed._collectives import reduce_scatter as reduce_scatter
+from torchlike.distributed._collectives import reduce_scatter_single as reduce_scatter_single
 from torchlike.distributed._collectives import reduce_scatter_tensor as reduce_scatter_tensor
 from torchlike.distributed._collectives import scatter as scatter
 from torchlike.distributed._messages import P2POp as P2POp
@@ -46,10 +51,13 @@ from torchlike.distributed.distributed_c10d import ProcessGroup as ProcessGroup
 from torchlike.distributed.distributed_c10d import default_pg_timeout as default_pg_timeout
 from torchlike.distributed.distributed_c10d import destroy_process_group as destroy_process_group
 from torchlike.distributed.distributed_c10d import get_backend as get_backend
+from torchlike.distributed.distributed_c10d import get_backend_config as get_backend_config
 from torchlike.distributed.distributed_c10d import get_debug_level as get_debug_level
+from torchlike.distributed.distributed_c10d import get_default_backend_for_device as get_default_backend_for_device
 from torchlike.distributed.distributed_c10d import get_global_rank as get_global_rank
 from torchlike.distributed.distributed_c10d import get_group_rank as get_group_rank
 from torchlike.distributed.distributed_c10d import get_node_local_rank as get_node_local_rank
+from torchlike.distributed.distributed_c10d import get_pg_count as get_pg_count
 from torchlike.distributed.distributed_c10d import get_process_group_ranks as get_process_group_ranks
 from torchlike.distributed.distributed_c10d import get_rank as get_rank
 from torchlike.distributed.distributed_c10d import get_world_size as get_world_size
@@ -62,9 +70,16 @@ from torchlike.distributed.distributed_c10d import is_initialized as is_initiali
 from torchlike.distributed.distributed_c10d import is_mpi_available as is_mpi_available
 from torchlike.distributed.distributed_c10d import is_nccl_available as is_nccl_available
 from torchlike.distributed.distributed_c10d import is_torchelastic_launched as is_torchelastic_launched
+from torchlike.distributed.distributed_c10d import is_ucc_available as is_ucc_available
+from torchlike.distributed.distributed_c10d import is_xccl_available as is_xccl_available
 from torchlike.distributed.distributed_c10d import new_group as new_group
 from torchlike.distributed.distributed_c10d import new_subgroups as new_subgroups
 from torchlike.distributed.distributed_c10d import new_subgroups_by_enumeration as new_subgroups_by_enumeration
+from torchlike.distributed.distributed_c10d import set_debug_level as set_debug_level
+from torchlike.distributed.distributed_c10d import set_debug_level_from_env as set_debug_level_from_env
+from torchlike.distributed.distributed_c10d import split_group as split_group
+from torchlike.distributed.rendezvous import register_rendezvous_handler as register_rendezvous_handler
+from torchlike.distributed.rendezvous import rendezvous as rendezvous
 from torchlike.interop.lazy import on_first_use
 
 __getattr__, __dir__ = on_first_use(__name__, {"DeviceMesh": "device_mesh", "init_device_mesh": "device_mesh"})

@@ -7,6 +7,7 @@ from typing import Any
 
 import jax.numpy as jnp
 
+from torchlike._base.frames import warn
 from torchlike._core.overrides.torch_function import publish as _publish
 from torchlike._core.tensor.tensor import Tensor
 from torchlike.distributed import _runtime
@@ -14,10 +15,13 @@ from torchlike.distributed._calls import Work, assign, concluded, demand_eager, 
 from torchlike.distributed.distributed_c10d import ProcessGroup, found, is_member
 
 __all__ = [
-    "ReduceOp", "all_gather", "all_gather_into_tensor", "all_reduce", "all_reduce_coalesced", "all_to_all",
-    "all_to_all_single", "barrier", "broadcast", "gather", "monitored_barrier", "reduce", "reduce_scatter",
-    "reduce_scatter_tensor", "scatter",
+    "ReduceOp", "all_gather", "all_gather_coalesced", "all_gather_into_tensor", "all_gather_single", "all_reduce",
+    "all_reduce_coalesced", "all_to_all", "all_to_all_single", "barrier", "broadcast", "gather",
+    "monitored_barrier", "reduce", "reduce_scatter", "reduce_scatter_single", "reduce_scatter_tensor", "scatter",
 ]  # fmt: skip
+
+
+_FORMER = "torch.distributed.all_gather_coalesced will be deprecated: call all_gather for each tensor"
 
 
 class ReduceOp(Enum):
@@ -99,7 +103,7 @@ def demand_alike(name: str, given: Sequence[Tensor], shape: Any, dtype: Any) -> 
             )
 
 
-def _demand_count(name: str, given: Sequence[Tensor], group: ProcessGroup, what: str) -> None:
+def _demand_count(name: str, given: Sequence[Any], group: ProcessGroup, what: str) -> None:
     if len(given) != group.size():
         raise RuntimeError(
             f"{name}: invalid {what} tensor list (expected length {group.size()}, got {len(given)}): one for each rank"
@@ -204,6 +208,10 @@ def reduce_scatter_tensor(
     return concluded(work, async_op)
 
 
+# PyTorch's newer name
+reduce_scatter_single = reduce_scatter_tensor
+
+
 def reduce_scatter(
     output: Tensor, input_list: list[Tensor], op: ReduceOp = ReduceOp.SUM, group: Any = None, async_op: bool = False
 ) -> Work | None:
@@ -291,6 +299,37 @@ def all_gather_into_tensor(
         return _assign_all([output_tensor], [outs[0].reshape(output_tensor.shape)])
 
     return concluded(start(found_, "all_gather_into_tensor", "gather", (), values([input_tensor]), finish), async_op)
+
+
+# PyTorch's newer name
+all_gather_single = all_gather_into_tensor
+
+
+def all_gather_coalesced(
+    output_tensor_lists: list[list[Tensor]], input_tensor_list: list[Tensor], group: Any = None, async_op: bool = False
+) -> Any:
+    """:func:`all_gather` of each tensor of a list.
+
+    RuntimeError where there is not a list of outputs for each process, of one output for each input.
+    """
+    warn(_FORMER, FutureWarning)
+    demand_tensors(input_tensor_list, "input_tensor_list")
+    if not is_member(group):
+        return None
+    if not isinstance(output_tensor_lists, list):
+        raise TypeError("Invalid function argument: output_tensor_lists should be a list")
+    _demand_count("all_gather_coalesced", output_tensor_lists, found(group), "output_tensor_lists")
+    for row in output_tensor_lists:
+        demand_tensors(row, "output_tensor_lists")
+        if len(row) != len(input_tensor_list):
+            raise RuntimeError(
+                f"all_gather_coalesced: invalid output size: (expected length {len(input_tensor_list)}, got {len(row)})"
+            )
+    columns = zip(*output_tensor_lists, strict=True)
+    works = [all_gather([*c], x, group, True) for c, x in zip(columns, input_tensor_list, strict=True)]
+    for work in works:
+        work.wait()
+    return works[-1] if async_op else None
 
 
 def gather(

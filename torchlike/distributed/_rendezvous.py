@@ -4,14 +4,16 @@ import dataclasses
 import os
 import socket
 import time
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qsl, urlsplit
+from urllib.parse import parse_qsl, urlencode, urlsplit
 
 from jax._src.clusters.slurm_cluster import SlurmCluster
 
 _NEEDED = {"tcp": ("rank", "world_size"), "file": ("rank", "world_size")}
 _KEY = "torchlike/rendezvous"
+HANDLERS: dict[str, Any] = {}  # {scheme of a URL: what a user has registered for it}
 SERVICE = "TORCHLIKE_SERVICE"  # host:port of jax's coordination service that a launcher keeps
 
 
@@ -40,17 +42,39 @@ def world_of(init_method: str | None, store: Any, rank: int, world_size: int, ti
     world_size = int(told.get("world_size", world_size))
     if url.scheme == "env":
         return of_environment(rank, world_size)
+    if url.scheme in HANDLERS:
+        found, rank, world_size, *_ = next(
+            asked(str(init_method), rank, world_size, timeout=timedelta(seconds=timeout))
+        )
+        return _of_store(None, found, rank, world_size, timeout)
     if url.scheme not in _NEEDED:
         raise RuntimeError(f"No rendezvous handler for {url.scheme}://; use env://, tcp:// or file://")
-    for name, number in (("rank", rank), ("world size", world_size)):
-        if number < 0:
-            raise ValueError(
-                f"Error initializing torch.distributed using {url.scheme}:// rendezvous: {name} parameter missing"
-            )
-    _demand_rank(rank, world_size)
+    demand_numbers(url.scheme, rank, world_size)
     if url.scheme == "tcp":
         return World(rank, world_size, url.netloc, rank == 0)
     return _met(rank, world_size, lambda: _by_file(Path(url.netloc + url.path), rank, timeout))
+
+
+def asked(url: str, rank: int, world_size: int, **options: Any) -> Any:
+    """What a user's handler says of a URL, to which numbers that are given are added."""
+    parts, given = urlsplit(url), [("rank", rank), ("world_size", world_size)]
+    numbers = [(name, str(number)) for name, number in given if number >= 0]
+    told = parse_qsl(parts.query)
+    if numbers and {"rank", "world_size"} & dict(told).keys():
+        raise AssertionError(f"The url: {url} has node-specific arguments(rank, world_size) already.")
+    return HANDLERS[parts.scheme](
+        parts._replace(query=urlencode(told + numbers)).geturl() if numbers else url, **options
+    )
+
+
+def demand_numbers(scheme: str, rank: int, world_size: int) -> None:
+    """ValueError where one is missing, or the rank is out of range."""
+    for name, number in (("rank", rank), ("world size", world_size)):
+        if number < 0:
+            raise ValueError(
+                f"Error initializing torch.distributed using {scheme}:// rendezvous: {name} parameter missing"
+            )
+    _demand_rank(rank, world_size)
 
 
 def _of_store(init_method: str | None, store: Any, rank: int, world_size: int, timeout: float) -> World:

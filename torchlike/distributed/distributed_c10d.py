@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from datetime import timedelta
 from typing import Any
 
-from torchlike._base.device import is_present
+from torchlike._base.device import as_device, is_present
 from torchlike.distributed import _rendezvous, _runtime
 from torchlike.distributed._runtime import DistBackendError as DistBackendError
 from torchlike.distributed._runtime import DistError as DistError
@@ -17,11 +17,12 @@ from torchlike.distributed._runtime import DistStoreError as DistStoreError
 
 __all__ = [
     "Backend", "DebugLevel", "DistBackendError", "DistError", "DistNetworkError", "DistStoreError", "GroupMember",
-    "ProcessGroup", "default_pg_timeout", "destroy_process_group", "get_backend", "get_debug_level", "get_global_rank",
-    "get_group_rank", "get_node_local_rank", "get_process_group_ranks", "get_rank", "get_world_size", "group",
-    "init_process_group", "is_available", "is_backend_available", "is_gloo_available", "is_initialized",
-    "is_mpi_available", "is_nccl_available", "is_torchelastic_launched", "new_group", "new_subgroups",
-    "new_subgroups_by_enumeration",
+    "ProcessGroup", "default_pg_timeout", "destroy_process_group", "get_backend", "get_backend_config",
+    "get_debug_level", "get_default_backend_for_device", "get_global_rank", "get_group_rank", "get_node_local_rank",
+    "get_pg_count", "get_process_group_ranks", "get_rank", "get_world_size", "group", "init_process_group",
+    "is_available", "is_backend_available", "is_gloo_available", "is_initialized", "is_mpi_available",
+    "is_nccl_available", "is_torchelastic_launched", "is_ucc_available", "is_xccl_available", "new_group",
+    "new_subgroups", "new_subgroups_by_enumeration", "set_debug_level", "set_debug_level_from_env", "split_group",
 ]  # fmt: skip
 
 default_pg_timeout = timedelta(minutes=30)
@@ -67,6 +68,7 @@ class _Groups:
         self.others: list[ProcessGroup] = []
         self.names = itertools.count()
         self.worlds = itertools.count()
+        self.level: str | None = None
         self.detail = False
 
 
@@ -112,11 +114,27 @@ class DebugLevel:
 
 
 def get_debug_level() -> str:
-    """The level of ``TORCH_DISTRIBUTED_DEBUG``. With DETAIL each collective is first compared between ranks."""
-    level = os.environ.get("TORCH_DISTRIBUTED_DEBUG", "OFF").upper()
+    """What :func:`set_debug_level` or ``TORCH_DISTRIBUTED_DEBUG`` has said.
+
+    With DETAIL each collective is first compared between ranks.
+    """
+    level = _groups.level or os.environ.get("TORCH_DISTRIBUTED_DEBUG", "OFF").upper()
     if level not in ("OFF", "INFO", "DETAIL"):
         raise RuntimeError(f"TORCH_DISTRIBUTED_DEBUG is {level!r}; expected OFF, INFO or DETAIL")
     return level
+
+
+def set_debug_level(level: str) -> None:
+    """Let :func:`get_debug_level`, and groups that are made from now on, have this level of :class:`DebugLevel`."""
+    if level not in (DebugLevel.OFF, DebugLevel.INFO, DebugLevel.DETAIL):
+        raise TypeError(f"set_debug_level(): expected one of torch.distributed.DebugLevel, not {level!r}")
+    _groups.level = level
+
+
+def set_debug_level_from_env() -> None:
+    """Let ``TORCH_DISTRIBUTED_DEBUG`` say the level again."""
+    _groups.level = None
+    get_debug_level()
 
 
 def found(given: Any = None) -> ProcessGroup:
@@ -200,6 +218,16 @@ def is_nccl_available() -> bool:
 
 
 def is_mpi_available() -> bool:
+    """False."""
+    return False
+
+
+def is_ucc_available() -> bool:
+    """False."""
+    return False
+
+
+def is_xccl_available() -> bool:
     """False."""
     return False
 
@@ -319,6 +347,21 @@ def new_subgroups_by_enumeration(
     return next((g for g in made if is_member(g)), None), made
 
 
+def split_group(
+    parent_pg: ProcessGroup | None = None, split_ranks: Sequence[Sequence[int]] | None = None,
+    timeout: timedelta | None = None, pg_options: Any = None, group_desc: str | None = None, backend: str | None = None,
+) -> Any:  # fmt: skip
+    """A group for each list of ranks of ``parent_pg``: the one that this process is in, or None.
+
+    ValueError for no lists, and for a rank in two of them. PyTorch asks for NCCL.
+    """
+    parent = found(parent_pg)
+    if not split_ranks:
+        raise ValueError("split_ranks cannot be None or empty")
+    whole = [[get_global_rank(parent, rank) for rank in ranks] for ranks in split_ranks]
+    return new_subgroups_by_enumeration(whole, timeout, backend, pg_options)[0]
+
+
 def new_subgroups(
     group_size: int | None = None, group: ProcessGroup | None = None, timeout: timedelta | None = None,
     backend: str | None = None, pg_options: Any = None, group_desc: str | None = None,
@@ -368,6 +411,30 @@ def get_backend(group: Any = None) -> str:
     return found(group).name()
 
 
+def get_backend_config(group: Any = None) -> str:
+    """The backend of a group for each kind of device, as in "cpu:gloo,cuda:gloo": one for all."""
+    name = get_backend(group)
+    return f"cpu:{name},cuda:{name}"
+
+
+def get_default_backend_for_device(device: Any) -> str:
+    """The name of the backend that serves a kind of device. ValueError for meta, which has no values to send.
+
+    >>> import torchlike as torch
+    >>> torch.distributed.get_default_backend_for_device("cpu")
+    'gloo'
+    """
+    kind = as_device(device).type
+    if kind == "meta":
+        raise ValueError(f"Default backend not registered for device : {device}")
+    return {"cpu": Backend.GLOO, "cuda": Backend.NCCL}.get(kind, Backend.XLA)
+
+
+def get_pg_count() -> int:
+    """How many groups this process is in."""
+    return len(_groups.others) + is_initialized()
+
+
 def get_process_group_ranks(group: ProcessGroup | None) -> list[int]:
     """The numbers, among all processes, of those in a group."""
     return list(found(group).ranks)
@@ -389,7 +456,27 @@ def get_global_rank(group: ProcessGroup, group_rank: int) -> int:
     return ranks[group_rank]
 
 
+class _CoalescingManager:
+    """Stands for collectives that are waited for together."""
+
+    def __init__(self) -> None:
+        self.works: list[Any] = []
+
+    def append(self, work: Any) -> None:
+        """Wait for this one too."""
+        if work is not None:
+            self.works.append(work)
+
+    def wait(self) -> None:
+        """Wait for all."""
+        while self.works:
+            self.works.pop(0).wait()
+
+
 @contextlib.contextmanager
-def _coalescing_manager(*args: Any, **kwargs: Any) -> Iterator[None]:
-    raise NotImplementedError("torch.distributed._coalescing_manager is not supported: call the collectives one by one")
-    yield
+def _coalescing_manager(group: Any = None, device: Any = None, async_ops: bool = False) -> Iterator[_CoalescingManager]:
+    """A block of collectives that PyTorch sends as one. Here each is a program of its own, done in their order."""
+    found(group)
+    yield (manager := _CoalescingManager())
+    if not async_ops:
+        manager.wait()

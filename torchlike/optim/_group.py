@@ -7,7 +7,6 @@ from itertools import islice
 from typing import Any
 
 import jax
-import numpy as np
 
 from torchlike._aten.python_dispatch import wrappers_alive
 from torchlike._base.dtypes import float32, float64, get_default_dtype
@@ -20,7 +19,7 @@ from torchlike._core.tensor.memory_order import apart, restride
 from torchlike._core.tensor.mutation import write
 from torchlike._core.tensor.tensor import Tensor, value_of, wrap
 from torchlike._decl.derive import Derived
-from torchlike._executor import fused
+from torchlike._executor import fused, spread
 from torchlike._executor.sparse import LAYER
 from torchlike._functions.amp import unscale_unless
 from torchlike._ops.optim import update_all
@@ -30,29 +29,30 @@ from torchlike.optim._sparse import has_sparse_grad
 from torchlike.optim.optimizer import Optimizer, hooked_everywhere
 
 
-def _kept(array):
-    """A state tensor that starts from a numpy array, for which no kernel has to be compiled."""
+def _kept(shape, number, dtype, like=None):
+    """A state tensor of one number, for which no kernel has to be compiled, over the devices of ``like``."""
     capture = state.capture
     if capture is None:
-        return wrap(jax.device_put(array))
-    t = wrap(capture.concrete(array))
+        return wrap(spread.full(shape, number, dtype.np, None if like is None else like._storage.value))
+    with jax.ensure_compile_time_eval():
+        t = wrap(spread.full(shape, number, dtype.np, None if like is None else capture.outside(like)))
     capture.adopt(t._storage)
     return t
 
 
 def zeros(shape, dtype):
     """A tensor of zeros."""
-    return _kept(np.zeros(shape, dtype.np))
+    return _kept(shape, 0, dtype)
 
 
 def zeros_like(p):
-    """Zeros in the shape, dtype and memory order of a parameter."""
-    return _laid_as(zeros(tuple(p.shape), p.dtype), p)
+    """Zeros in the shape, dtype, memory order and layout over devices of a parameter."""
+    return filled_like(p, 0)
 
 
 def filled_like(p, number):
-    """One number in the shape, dtype and memory order of a parameter."""
-    return _laid_as(_kept(np.full(tuple(p.shape), number, p.dtype.np)), p)
+    """One number in the shape, dtype, memory order and layout over devices of a parameter."""
+    return _laid_as(_kept(tuple(p.shape), number, p.dtype, p), p)
 
 
 def _laid_as(t, p):
@@ -64,7 +64,7 @@ def _laid_as(t, p):
 def scalar_count(value=0.0):
     """A 0-dim tensor that counts steps: float32, or float64 if that is the default dtype."""
     dtype = float64 if get_default_dtype() is float64 else float32
-    return _kept(np.asarray(number(value), dtype.np))
+    return _kept((), number(value), dtype)
 
 
 def step_count():

@@ -10,10 +10,11 @@ import torchlike._base.device as devices
 import torchlike._base.dtypes as dtypes
 from torchlike._core.conversion.convert import from_dlpack, tensor
 from torchlike._core.conversion.factories import demand_strided, finish
+from torchlike._core.conversion.storages import of_storage
 from torchlike._core.overrides.torch_function import unseen
 from torchlike._core.tensor import arguments
 from torchlike._core.tensor.tensor import Tensor
-from torchlike._core.tensor.untyped_storage import UntypedStorage, of_storage
+from torchlike._core.tensor.untyped_storage import UntypedStorage
 
 if TYPE_CHECKING:
     from torchlike._core.typed import DeviceLike, OptDtype

@@ -18,11 +18,12 @@ from torchlike._base.once import warn_once
 from torchlike._base.state import state
 from torchlike._base.tracing import UnknownValueError
 from torchlike._core.conversion.python_data import checked, host_array
+from torchlike._core.conversion.storages import of_storage
 from torchlike._core.dispatch.observers import seen, subclassed, watched
 from torchlike._core.overrides.torch_function import DOORS, unseen
 from torchlike._core.tensor.memory_order import restride
 from torchlike._core.tensor.tensor import Tensor, array_of, device_of, fresh, value_of
-from torchlike._core.tensor.untyped_storage import TypedStorage, UntypedStorage, of_storage
+from torchlike._core.tensor.untyped_storage import TypedStorage, UntypedStorage
 from torchlike._executor.immediate import Abstract, uploaded
 from torchlike._executor.level import LevelValue
 from torchlike._executor.pending import Pending, settled

@@ -20,18 +20,20 @@ if TYPE_CHECKING:
     from torchlike._decl.typed import Static
 
 
-def fill_inplace(op: Op, inputs: Inputs, static: Static, name: str) -> Tensor:
+def fill_inplace(op: Op, inputs: Inputs, static: Static, name: str | None) -> Tensor:
     """Run in place an operator that writes one value to places of ``inputs[0]``, which may be expanded.
 
-    Elements that share a place all change where one of them does. One that requires grad is refused.
+    Elements that share a place all change where one of them does. One that requires grad is refused. ``name``: that of
+    the method, of which PyTorch warns; None where it does not.
     """
     target = inputs[0]
     if target._view is None or not has_overlap(target._view.layout) or (state.grad and _tracked(inputs)):
         return call_inplace(op.inplace, inputs, static)
-    warn(
-        f"Use of {name} on expanded tensors is deprecated. Please clone() the tensor before performing this operation. "
-        "This also applies to advanced indexing e.g. tensor[mask] = scalar"
-    )
+    if name is not None:
+        warn(
+            f"Use of {name} on expanded tensors is deprecated. Please clone() the tensor before performing this "
+            "operation. This also applies to advanced indexing e.g. tensor[mask] = scalar"
+        )
     new, dims, places = call(op, inputs, static), [], target
     for dim, (n, stride) in enumerate(zip(*target._view.layout[:2], strict=True)):
         if n > 1 and not stride:

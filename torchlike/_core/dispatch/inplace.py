@@ -31,7 +31,7 @@ from torchlike._core.tensor.storage import UNTRACKED
 from torchlike._core.tensor.tensor import alias, value_of, wrap
 from torchlike._core.tensor.view_creation import refusal
 from torchlike._core.tensor.views import reader, writer
-from torchlike._decl.op import ALONE
+from torchlike._decl.op import INPLACE as WORDS
 from torchlike._executor import immediate, sparse
 from torchlike._executor.failure import translate
 
@@ -128,9 +128,10 @@ def check_writable(name: str, target: Tensor, inputs: Sequence[Any]) -> bool:
 
 def _demand_unwritten(name: str, target: Tensor, x: Tensor) -> None:
     """Refuse an operand that is overwritten before it has been read."""
-    if name in ALONE:
+    words = WORDS.get(name, ())
+    if "alone" in words:
         demand_same_or_apart(name, target, x, apart=True)
-    elif x is not target and name not in _READ_FIRST and not (name == "masked_fill_" and not x.ndim):
+    elif x is not target and "after" not in words and (x.ndim or "number" not in words):
         demand_same_or_apart(name, target, x)
 
 
@@ -163,8 +164,11 @@ def demand_rebasable(target: Tensor) -> None:
 
 def demand_distinct(name: str, target: Tensor) -> None:
     """Refuse a target that is expanded."""
-    if target._view is not None and has_overlap(target._view.layout) and name != "threshold_":  # the same done twice
-        if name in _ON_EXPANDED and 0 in target._view.layout.strides:
+    if target._view is not None and has_overlap(target._view.layout):
+        words = WORDS.get(name, ())
+        if "repeatable" in words:
+            return
+        if "repeated" in words and 0 in target._view.layout.strides:
             warn(
                 f"Use of {name} on expanded tensors is deprecated: elements that share memory get one of their values. "
                 "Please clone() the tensor before performing the operation."
@@ -178,10 +182,6 @@ def demand_distinct(name: str, target: Tensor) -> None:
 
 # PyTorch's autograd knows nothing of these: they change even leaves that require grad, whose history stays.
 _UNNOTICED = frozenset({"logical_not_", "logical_and_", "logical_or_", "logical_xor_"})
-_READ_FIRST = frozenset({"fill_", "addmm_", "addmv_", "addbmm_", "baddbmm_", "addr_"})
-
-
-_ON_EXPANDED = frozenset({"index_put_", "masked_fill_"})  # where PyTorch only warns
 
 
 def demand_same_or_apart(name: str, target: Tensor, x: Tensor, apart: bool = False) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from torchlike._base.once import warn_once
+from torchlike._decl.op import REGISTRY
 
 _NUMPY = {"axis": "dim", "keepdims": "keepdim", "x": "input", "a": "input", "x1": "input", "x2": "other"}
 # Schemas say self where functions say input.
@@ -31,8 +32,6 @@ _OWN: dict[str, dict[str, str]] = {
     "swapaxes_": {"axis0": "dim0", "axis1": "dim1"},
     "swapdims": {"dim0": "axis0", "dim1": "axis1"},
 }
-# What PyTorch still takes as (beta, input, alpha, a, b), or without alpha.
-_FACTORS_FIRST = frozenset(("addmm", "addmv", "addr", "addbmm", "baddbmm", "sspaddmm"))
 _COMPLAINTS = (
     "positional argument",
     "multiple values",
@@ -57,7 +56,7 @@ def respelt(
     """The result of a call that the function has refused with ``error``, in its own words; () if none fits."""
     if function is None or not _complains(error):
         return ()
-    if door.__name__.removesuffix("_") in _FACTORS_FIRST and (moved := _factors_last(door, args, kwargs)):
+    if _blends(door.__name__.removesuffix("_")) and (moved := _factors_last(door, args, kwargs)):
         return (function(*moved[0], **moved[1]),)
     for other in spellings(door, kwargs):
         try:
@@ -76,6 +75,12 @@ def called(function: Callable[..., Any], door: Any, args: tuple[Any, ...], kwarg
         if found := respelt(error, function, door, args, kwargs):
             return found[0]
         raise
+
+
+def _blends(name: str) -> bool:
+    """Whether PyTorch still takes the call as (beta, input, alpha, a, b), or without alpha."""
+    op = REGISTRY.get(name)
+    return name == "sspaddmm" or (op is not None and "*, Scalar beta=1, Scalar alpha=1" in str(op.schema))
 
 
 def _factors_last(door: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[list[Any], dict[str, Any]] | None:

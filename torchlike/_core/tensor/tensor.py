@@ -71,6 +71,11 @@ class TensorBase:
         _ex: dict[str, Any] | None
 
 
+def _planned() -> bool:
+    """Whether shapes stand for tensors with numbers: inputs of a program that is planned, not run."""
+    return state.capture is not None and state.capture.abstract
+
+
 class Tensor(TensorBase, Methods):
     """An n-dimensional array with PyTorch's semantics, whose value is a ``jax.Array``.
 
@@ -105,7 +110,9 @@ class Tensor(TensorBase, Methods):
     def device(self) -> devices.device:
         """Where the tensor's value lives."""
         value = self._storage.value
-        return devices.META if type(value) is Abstract else devices.of_array(value)
+        if type(value) is Abstract:
+            return devices.default_device() if _planned() else devices.META
+        return devices.of_array(value)
 
     @property
     def ndim(self) -> int:
@@ -210,7 +217,7 @@ class Tensor(TensorBase, Methods):
 
     is_cuda = property(lambda self: self.device.type == "cuda")
     is_cpu = property(lambda self: self.device.type == "cpu")
-    is_meta = property(lambda self: type(self._storage.value) is Abstract)
+    is_meta = property(lambda self: type(self._storage.value) is Abstract and not _planned())
     is_quantized = is_mkldnn = is_nested = property(lambda self: False)
 
     @property

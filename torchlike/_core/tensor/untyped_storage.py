@@ -33,8 +33,7 @@ from torchlike._core.tensor import storage_arguments as given
 from torchlike._core.tensor.host_memory import address
 from torchlike._core.tensor.mutation import placed, store
 from torchlike._core.tensor.storage import CAPTURES, Freed, Storage
-from torchlike._core.tensor.tensor import Tensor, wrap
-from torchlike._core.tensor.views import View
+from torchlike._core.tensor.tensor import Tensor
 from torchlike._executor import immediate
 from torchlike._executor.sparse import SparseValue
 
@@ -86,7 +85,9 @@ class UntypedStorage:
             raise RuntimeError(
                 f"file <{filename}> size <{len(host)}> is smaller than the required mapping size <{nbytes}>"
             )
-        return _of_bytes(host)
+        made = _of_bytes(host)
+        FILES.add(made._storage)
+        return made
 
     @staticmethod
     def from_buffer(
@@ -227,7 +228,7 @@ class UntypedStorage:
         return False
 
     def is_shared(self) -> bool:
-        return self._storage in SHARED
+        return self._storage in SHARED or self._storage in FILES
 
     def resize_(self, size: int) -> UntypedStorage:
         """Give up the memory (``size`` 0), or take as much as the tensors over it need again, filled with zeros.
@@ -291,6 +292,10 @@ class UntypedStorage:
     def untyped(self) -> UntypedStorage:
         return self
 
+    def whole(self) -> UntypedStorage:
+        """This, or memory of its own with the bytes that it is a part of, if nobody could see that it is."""
+        return self
+
     def __copy__(self) -> UntypedStorage:
         return self.clone()
 
@@ -308,6 +313,9 @@ class UntypedStorage:
 
 SHARED: weakref.WeakSet[Storage] = weakref.WeakSet()
 """The storages that share_memory_() was called for."""
+
+FILES: weakref.WeakSet[Storage] = weakref.WeakSet()
+"""Storages read from files. Tensors over parts of them are copies: PyTorch's see what is written to the same bytes."""
 
 
 def demand_accelerator() -> None:
@@ -358,6 +366,15 @@ class _Part(UntypedStorage):
 
     def data_ptr(self) -> int:
         return self._whole.data_ptr() + self._at.start
+
+    def whole(self) -> UntypedStorage:
+        """Memory of its own with these bytes of a file. NotImplementedError where somebody could see that it is."""
+        whole = self._whole
+        while isinstance(whole, _Part):
+            whole = whole._whole
+        if whole._storage not in FILES:
+            raise NotImplementedError("a tensor over a slice of a storage: slice the tensor over the whole storage")
+        return _of_bytes(self._bytes())
 
     def resize_(self, size: int) -> UntypedStorage:
         raise RuntimeError("Trying to resize storage that is not resizable: it is a slice of another one")
@@ -578,21 +595,3 @@ def storage(t: Tensor) -> TypedStorage:
     """As ``untyped_storage``, in elements; deprecated as in PyTorch."""
     deprecated(stacklevel=3)
     return typed_storage(t)
-
-
-def of_storage(source: UntypedStorage | TypedStorage, dtype: dtype) -> Tensor:
-    """A tensor of one dimension over all elements of a storage. RuntimeError for elements of another dtype."""
-    if isinstance(source, TypedStorage) and source.dtype is not dtype:
-        raise RuntimeError(
-            f"Expected a Storage of type {dtype.scalar_name} or an UntypedStorage, but got type "
-            f"{source.dtype.scalar_name} for argument 1 'storage'"
-        )
-    if isinstance(source.untyped(), _Part):
-        raise NotImplementedError("a tensor over a slice of a storage: slice the tensor over the whole storage")
-    cell = source.untyped()._storage
-    t = wrap(cell.value)
-    t._storage = t._vc = cell
-    if cell.strides is not None:
-        t._view = View((), (), Layout(cell.value.shape, cell.strides, 0))
-    t = t.as_strided((numel(cell.value.shape),), (1,), 0)
-    return t if t.dtype is dtype else t.view(dtype)

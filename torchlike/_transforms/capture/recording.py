@@ -27,6 +27,10 @@ def last_line() -> str:
     return "".join(["\n", *user_stack()[-1:]]).rstrip()
 
 
+def _value(storage: Storage) -> Any:
+    return storage.value
+
+
 class Unsupported(Exception):
     """The function does something that a program cannot do again."""
 
@@ -252,6 +256,10 @@ class Capture(Overlay):
         error.args = (f"{error.args[0] if error.args else error}{_TRACED.format(last_line())}",)
         self.flags.append(bad)
         self.errors.append(error)
+
+    def outside(self, t: Tensor) -> Any:
+        """What the storage of ``t`` holds outside of the trace."""
+        return self._outside(_value, t._storage)
 
     def concrete(self, value: Any, device: Any = None) -> jax.Array:
         """A numpy array as a jax array, although jax is tracing."""

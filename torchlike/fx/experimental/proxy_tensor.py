@@ -157,7 +157,7 @@ class ProxyTorchDispatchMode(TorchDispatchMode):
         batched = [a for a in _flat((args, kwargs)) if isinstance(a, Tensor) and batch_of(a) is not None]
         if func.namespace == PACKAGE or batched:
             raise NotImplementedError(
-                f"make_fx: {func} (of an operator without aten calls, or of one under torch.func.vmap or jvp) is no aten "
+                f"make_fx: {func} (of an operator without aten calls, or under torch.func.vmap or jvp) is no aten "
                 "call of PyTorch's; write it with operators that are, or leave that part out of the trace"
             )
 

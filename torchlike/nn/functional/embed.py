@@ -9,6 +9,7 @@ from torchlike._core.dispatch.inplace import call_inplace
 from torchlike._core.tensor import arguments
 from torchlike._core.tensor.tensor import alias
 from torchlike._executor.level import mapped
+from torchlike._functions.bags import looked_up
 from torchlike._ops import embed as ops
 from torchlike._ops.index import embedding as lookup
 
@@ -97,6 +98,7 @@ def embedding_bag(
         per_sample_weights: as ``input``, factors of the rows (mode sum).
         include_last_offset: ``offsets`` has one more element, the end of the last bag.
         padding_idx: a row that does not count and gets no gradient.
+        scale_grad_by_freq: divide gradients by how often their row occurs in ``input``; not of maxima.
 
     >>> import torchlike as torch
     >>> torch.nn.functional.embedding_bag(torch.tensor([[0, 2]]), torch.eye(3))
@@ -116,10 +118,6 @@ def embedding_bag(
         raise ValueError("max mode does not support scaling the gradient by the frequency")
     if mode == "max" and sparse:
         raise ValueError("max mode does not support sparse weights")
-    if scale_grad_by_freq:
-        raise NotImplementedError("embedding_bag(): scale_grad_by_freq=True is not supported by torchlike")
-    if sparse and padding_idx is not None:
-        raise NotImplementedError("embedding_bag(): sparse=True with padding_idx is not supported by torchlike")
     if factors is not None and mode != "sum":
         raise NotImplementedError(
             "embedding_bag: per_sample_weights was not None. per_sample_weights is only supported for "
@@ -127,12 +125,8 @@ def embedding_bag(
         )
     if max_norm is not None:
         _renormalize(weight, indices, max_norm, norm_type)
-    static = (
-        ops.MODES.index(mode),
-        bool(include_last_offset),
-        _padding("embedding_bag", padding_idx, weight),
-    )
-    if sparse and weight.requires_grad:  # bags of rows that were looked up, whose gradient is that of a look-up
-        weight = call(lookup, (weight, indices), (-1, False, True))
-        indices = arange(0, indices.numel(), dtype=indices.dtype, device=indices.device)
+    padding = _padding("embedding_bag", padding_idx, weight)
+    if (sparse or scale_grad_by_freq) and weight.requires_grad:
+        weight, indices, padding = looked_up(weight, indices, padding, bool(scale_grad_by_freq), sparse)
+    static = (ops.MODES.index(mode), bool(include_last_offset), padding)
     return call(ops.embedding_bag, (weight, indices, offsets, factors), static)

@@ -12,6 +12,7 @@ from torchlike._core.autograd.engine import queue_callback
 from torchlike._core.conversion.factories import tensor
 from torchlike._core.tensor.tensor import Tensor, array_of, fresh
 from torchlike._transforms.capture.recording import Unsupported
+from torchlike.distributed._buckets import GradBucket, unflattened
 from torchlike.distributed._calls import Work, assign, start, values
 from torchlike.distributed._collectives import ReduceOp, all_reduce
 from torchlike.distributed.distributed_c10d import ProcessGroup
@@ -21,48 +22,9 @@ FIRST = 1 << 20  # bytes of the first bucket, so that sending begins early
 MEGABYTE = 1 << 20
 
 
-class GradBucket:
-    """What a communication hook gets: the gradients of some parameters, one after the other in one tensor."""
-
-    def __init__(self, index: int, buffer: Tensor, parameters: list[Tensor], last: bool) -> None:
-        self._index, self._buffer, self._parameters, self._last = index, buffer, parameters, last
-
-    def index(self) -> int:
-        """The number of the bucket."""
-        return self._index
-
-    def buffer(self) -> Tensor:
-        """All gradients, flat."""
-        return self._buffer
-
-    def set_buffer(self, buffer: Tensor) -> None:
-        """Let another tensor be the gradients."""
-        self._buffer = buffer
-
-    def gradients(self) -> list[Tensor]:
-        """A view of the gradient of each parameter."""
-        return _unflattened(self._buffer, self._parameters)
-
-    def parameters(self) -> list[Tensor]:
-        """The parameters."""
-        return list(self._parameters)
-
-    def is_last(self) -> bool:
-        """Whether this is the last bucket of a backward."""
-        return self._last
-
-
 def _refuse_program(why: str) -> NoReturn:
     """End a program that is being traced, before anything here has changed."""
     raise Unsupported(f"lets DistributedDataParallel average gradients {why}, which is no part of a program")
-
-
-def _unflattened(flat: Tensor, like: Sequence[Tensor]) -> list[Tensor]:
-    parts, begin = [], 0
-    for t in like:
-        parts.append(flat[begin : begin + t.numel()].view(t.shape))
-        begin += t.numel()
-    return parts
 
 
 def buckets_of(params: Sequence[Tensor], megabytes: float) -> list[list[Tensor]]:
@@ -262,7 +224,7 @@ def _give(bucket: list[Tensor], result: Any, used: set[int] | None) -> None:
     if isinstance(result, list) and len(result) == 1 and isinstance(result[0], Tensor):
         result = result[0]
     with no_grad():
-        parts = _unflattened(result, bucket) if isinstance(result, Tensor) else result
+        parts = unflattened(result, bucket) if isinstance(result, Tensor) else result
         for p, part in zip(bucket, parts, strict=True):
             if used is not None and id(p) not in used:
                 continue

@@ -5,10 +5,12 @@ import itertools
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from torchlike._base.dtypes import float16
 from torchlike._base.frames import warn
 from torchlike._base.state import is_grad_enabled
 from torchlike._core.tensor.tensor import Tensor
 from torchlike.distributed import _rendezvous
+from torchlike.distributed._buckets import BuiltinCommHookType, compressed, mean
 from torchlike.distributed._join import Join, Joinable, JoinHook
 from torchlike.distributed.distributed_c10d import ProcessGroup, found, is_initialized
 from torchlike.nn.modules.module import Module
@@ -189,6 +191,15 @@ class DistributedDataParallel(Module, Joinable):
         if self._reducer.hook is not None:
             raise RuntimeError("register_comm_hook or register_builtin_comm_hook can only be called once.")
         self._reducer.hook = (state, hook)
+
+    def _register_builtin_comm_hook(self, comm_hook_type: Any) -> None:
+        if not isinstance(comm_hook_type, BuiltinCommHookType):
+            raise TypeError(f"_register_builtin_comm_hook: expected a BuiltinCommHookType, not {comm_hook_type!r}")
+        half = comm_hook_type is BuiltinCommHookType.FP16_COMPRESS
+        group = self.process_group
+        self.register_comm_hook(
+            None, lambda _, bucket: compressed(group, bucket, float16) if half else mean(group, bucket.buffer())
+        )
 
     def __getstate__(self) -> dict[str, Any]:
         state = dict(vars(self))

@@ -6,8 +6,7 @@ from typing import Any
 from torchlike._base.dtypes import bfloat16, float16
 from torchlike._base.dtypes import dtype as Dtype
 from torchlike._core.tensor.tensor import Tensor
-from torchlike.distributed._collectives import ReduceOp, all_reduce
-from torchlike.distributed.distributed_c10d import found
+from torchlike.distributed._buckets import compressed, mean
 from torchlike.futures import Future
 
 __all__ = [
@@ -34,30 +33,17 @@ def allreduce_hook(process_group: Any, bucket: Any) -> Future:
     tensor([[1., 1.]])
     >>> torch.distributed.destroy_process_group()
     """
-    return _mean(process_group, bucket.buffer())
-
-
-def _mean(process_group: Any, flat: Tensor) -> Future:
-    group = found(process_group)
-    flat.div_(group.size())
-    work = all_reduce(flat, ReduceOp.SUM, group, async_op=True)
-    assert work is not None
-    return work.get_future().then(lambda done: done.value()[0])
-
-
-def _compressed(process_group: Any, bucket: Any, dtype: Dtype) -> Future:
-    buffer = bucket.buffer()
-    return _mean(process_group, buffer.to(dtype)).then(lambda done: buffer.copy_(done.value()))
+    return mean(process_group, bucket.buffer())
 
 
 def fp16_compress_hook(process_group: Any, bucket: Any) -> Future:
     """The mean of the gradients, computed and sent as float16."""
-    return _compressed(process_group, bucket, float16)
+    return compressed(process_group, bucket, float16)
 
 
 def bf16_compress_hook(process_group: Any, bucket: Any) -> Future:
     """The mean of the gradients, computed and sent as bfloat16."""
-    return _compressed(process_group, bucket, bfloat16)
+    return compressed(process_group, bucket, bfloat16)
 
 
 def _wrapped(hook: Hook, dtype: Dtype) -> Hook:
