@@ -93,7 +93,8 @@ ONCE = frozenset((
     "test_aten", "test_benchmarks", "test_casts", "test_cpp_extension_build", "test_dcp", "test_declarations",
     "test_derive", "test_device", "test_docs", "test_dtypes", "test_example_scripts", "test_faults", "test_first_use",
     "test_geometry",
-    "test_identity", "test_imports", "test_kernel_store", "test_layers", "test_layout", "test_opcheck",
+    "test_identity", "test_imports", "test_kernel_store", "test_layers", "test_layout", "test_numpy_elements",
+    "test_numpy_programs", "test_opcheck",
     "test_operators_page", "test_processes", "test_promotion", "test_run", "test_schema", "test_sharding",
     "test_spanning", "test_site", "test_stubs", "test_workers",
 ))  # fmt: skip

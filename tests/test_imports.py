@@ -116,6 +116,7 @@ torch.multiprocessing spawn start_processes get_context Process Queue SimpleQueu
 torch.cuda Stream Event CUDAGraph graph stream current_stream StreamContext
 torch.distributions Normal Categorical Independent kl_divergence constraints transforms
 torch.futures Future collect_all wait_all
+torch.nn.parameter _ParameterMeta _BufferMeta
 torch._C _get_tracing_state _log_api_usage_once
 torch._C _set_grad_enabled _InferenceMode _is_multithreading_enabled _functions _autograd
 torch._C._autograd SavedTensor _push_saved_tensors_default_hooks _pop_saved_tensors_default_hooks

@@ -36,7 +36,7 @@ distributed._functional_collectives
 sharding distributed.device_mesh
 distributed.tensor
 distributed.fsdp distributed._tensor
-profiler viz
+distributed._composable profiler viz
 nn.attention optim utils utils._python_dispatch utils.data utils.hooks
 _api _composites conventions interop.checkpoints return_types overrides testing utils._checkpoint_reentrant quasirandom
 utils.op_profile utils.dlpack

@@ -80,6 +80,20 @@ def test_types_of_old():
     agree_error(lambda t: type("Mine", (t.FloatTensor,), {}), "type 'torch.FloatTensor' is not an acceptable base type")
 
 
+def test_tensors_over_parts_of_files(tmp_path):
+    path = str(tmp_path / "numbers")
+    np.arange(6, dtype=np.float32).tofile(path)
+
+    def code(t):
+        whole = t.UntypedStorage.from_file(path, False, 24)
+        a, b = [t.asarray(part, dtype=t.uint8).view(t.float32).view(2, -1) for part in (whole[:8], whole[8:])]
+        c = t.asarray(whole[8:][4:12], dtype=t.int32)
+        a.mul_(2)
+        return a, b, c, a.storage_offset(), b.untyped_storage().nbytes(), t.asarray(whole[3:3], dtype=t.float32)
+
+    agree(code)
+
+
 def test_files(tmp_path):
     path = str(tmp_path / "numbers")
     np.arange(4, dtype=np.float32).tofile(path)
@@ -87,6 +101,7 @@ def test_files(tmp_path):
     agree(lambda t: t.from_file(path, False, 2, dtype=t.int64))
     agree(lambda t: t.from_file(path, size=2, requires_grad=True))
     agree(lambda t: t.FloatStorage.from_file(path, False, 3).tolist())
+    agree(lambda t: t.UntypedStorage.from_file(path, False, 16).is_shared())
     agree_error(lambda t: t.from_file(path, size=40), "size <16> is smaller than the required mapping size <160>")
     agree_error(lambda t: t.from_file(path + "?", size=4), "unable to open file")
     for read in (lambda t: t.from_file(path, True, 4), lambda t: t.FloatStorage.from_file(path, True, 4)):

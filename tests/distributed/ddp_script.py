@@ -14,6 +14,7 @@ import ranks
 t = importlib.import_module(sys.argv[1])
 d, nn = t.distributed, t.nn
 DDP = importlib.import_module(f"{sys.argv[1]}.nn.parallel").DistributedDataParallel
+debugging = importlib.import_module(f"{sys.argv[1]}.distributed.algorithms.ddp_comm_hooks.debugging_hooks")
 hooks = importlib.import_module(f"{sys.argv[1]}.distributed.algorithms.ddp_comm_hooks.default_hooks")
 join = importlib.import_module(f"{sys.argv[1]}.distributed.algorithms.join")
 warnings.simplefilter("ignore")
@@ -164,6 +165,19 @@ def hooked(rank, hook):
 
 for name in ("allreduce_hook", "fp16_compress_hook", "bf16_compress_hook"):
     CASES[name] = lambda rank, name=name: hooked(rank, getattr(hooks, name))
+
+
+CASES["noop_hook"] = lambda rank: hooked(rank, debugging.noop_hook)
+
+
+@case
+def builtin_hooks(rank):
+    found = []
+    for kind in d.BuiltinCommHookType.__members__.values():
+        model = DDP(filled(nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 2))))
+        model._register_builtin_comm_hook(kind)
+        found.append((trained(model, rank), grads(model)))
+    return found
 
 
 @case

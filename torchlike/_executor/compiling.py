@@ -10,7 +10,7 @@ import functools
 import itertools
 import threading
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
@@ -45,6 +45,8 @@ except ImportError:
 
 TRIED = "0.10."  # the versions of jax that this module is tested with; with another it is tried once in each process
 COMPILED = "/jax/core/compile/backend_compile_duration"
+WELL = {"xla_cpu_use_fusion_emitters": False}
+QUICKLY = WELL | {"xla_backend_optimization_level": 0, "xla_cpu_parallel_codegen_split_count": 1}
 CONTEXTS = 200  # programs lowered in one MLIR context, which keeps their constants
 # What code may call that is not its own: by the beginning of the name.
 _OWN_CALLS = ("lapack_", "mhlo.", "chlo.", "TopK", "Sharding")
@@ -144,7 +146,7 @@ class Known:
         return jax.jit(jaxpr_as_fun(self.jaxpr)).lower(*self.jaxpr.in_avals)
 
 
-def compiled(found: Any, donated: Indices, options: dict[str, Any]) -> tuple[Code, bool] | None:
+def compiled(found: Any, donated: Indices, options: Mapping[str, Any]) -> tuple[Code, bool] | None:
     """(code, whether another process may load it) of what was traced; None if only jax's own way can run it."""
     closed = found.jaxpr
     if closed.effects:
@@ -199,7 +201,7 @@ def _lowered(closed: ClosedJaxpr) -> Any:
     return None if context.keepalives or context.host_callbacks else context.module
 
 
-def loaded(module: Any, options: dict[str, Any]) -> Any:
+def loaded(module: Any, options: Mapping[str, Any]) -> Any:
     start = time.perf_counter()
     found = _device().client.compile_and_load(
         module, executable_devices=_devices(), compile_options=_options(tuple(options.items()))

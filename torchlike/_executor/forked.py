@@ -80,7 +80,7 @@ class _Child:
         return pxla.xc.batched_device_put(aval, where, [aligned(np.asarray(x, aval.dtype))], [self.device], False)
 
     def _program(self, jaxpr: ClosedJaxpr) -> Callable[[Arrays], Arrays]:
-        written = None if jaxpr.effects else numpy_programs.written(jaxpr)
+        written = None if jaxpr.effects else numpy_programs.written(jaxpr, compiled=False)
         theirs = _Theirs(self, jaxpr)
         if written is None:
             return theirs

@@ -31,12 +31,11 @@ TINY = 1 << 8  # up to here a kernel takes no longer for being compiled quickly
 LARGE = 1 << 18  # beyond, one call of a quickly compiled kernel costs as much as compiling it well
 WORK = 1 << 19  # so many elements in all calls together do; both for each few arguments, which take longer to compile
 FEW = 8
-CALLS = 64  # as do so many calls: each costs some microseconds more meanwhile
+CALLS = 64  # as do so many calls: each costs some microseconds more meanwhile; a quarter, where XLA computes steps
 COUNTED = 4096  # kinds of arguments of one kernel that are counted
 KEPT = 6000  # kernels that a process keeps; Linux gives it 65,530 mappings of memory, and each takes some
 
-WELL = {"xla_cpu_use_fusion_emitters": False}
-QUICKLY = WELL | {"xla_backend_optimization_level": 0, "xla_cpu_parallel_codegen_split_count": 1}
+WELL, QUICKLY = compiling.WELL, compiling.QUICKLY
 TURNED: dict[str, Any] = {}  # XLA's emitters alone transpose by blocks, 8 to 30 times as fast
 EXACTLY = WELL | {"xla_backend_optimization_level": 3}  # whatever XLA_FLAGS says
 _LEVELS: dict[str, dict[str, Any]] = {"well": WELL, "quickly": QUICKLY, "small": QUICKLY, "exactly": EXACTLY}
@@ -98,6 +97,7 @@ class _Counted:
     """The quickly compiled code of a kernel for some kinds of arguments, and how often it was called."""
 
     __slots__ = ("outs", "jitted", "calls")
+    cost = 1
 
     def __init__(self, code: compiling.Code, kernel: Miss) -> None:
         codes, self.outs, self.calls = [code], code.outs, 0
@@ -116,11 +116,12 @@ class _Counted:
 class _ByNumpy:
     """A kernel's results from numpy, for some kinds of arguments, and how often they were asked for."""
 
-    __slots__ = ("skeleton", "outs", "program", "calls")
+    __slots__ = ("skeleton", "outs", "program", "calls", "cost")
 
     def __init__(self, skeleton: Any, outs: Sequence[Any], kept: tuple[Any, ...]) -> None:
         self.skeleton, self.outs, self.calls = skeleton, compiling.kinds(outs), 0
         self.program = numpy_programs.Program(kept)
+        self.cost = 4 if self.program.compiled else 1
 
     def run(self, call: Call, _: tuple[Any, ...]) -> Any:
         arrays = compiling.put(self.program(call.leaves), self.outs, call.committed)
@@ -181,7 +182,7 @@ class Miss:
                 for old in list(self.calls)[: COUNTED // 4]:
                     self.calls.pop(old, None)
         counted.calls += 1
-        if counted.calls > 1 and counted.calls >= min(CALLS, WORK * parts // max(call.size, 1)):
+        if counted.calls > 1 and counted.calls >= min(CALLS // counted.cost, WORK * parts // max(call.size, 1)):
             level = "small" if _tiny(call, counted.outs) else "well"
             return self._first(self._code(call, level, args), call, args)
         try:

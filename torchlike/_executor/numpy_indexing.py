@@ -89,6 +89,8 @@ def rule_gather(eqn: Any) -> tuple[str, tuple[Any, ...]] | None:
     numbers, sizes, mode = eqn.params["dimension_numbers"], tuple(eqn.params["slice_sizes"]), eqn.params["mode"].name
     if indices.dtype.name not in _PLACES or 0 in x.shape or mode not in ("CLIP", "FILL_OR_DROP", "PROMISE_IN_BOUNDS"):
         return None
+    if x.dtype.kind == "V" and mode == "FILL_OR_DROP":
+        return None
     apart = (*numbers.collapsed_slice_dims, *numbers.operand_batching_dims)
     window = tuple([d for d in range(x.ndim) if d not in apart])
     shared = tuple(zip(numbers.operand_batching_dims, numbers.start_indices_batching_dims, strict=True))

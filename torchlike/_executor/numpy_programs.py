@@ -1,14 +1,14 @@
 """Small programs of numpy calls, which run a kernel's first calls: made in microseconds, where XLA takes milliseconds.
 
 A jaxpr becomes such a program if each of its primitives moves data, or computes what IEEE 754 or the integers leave no
-choice about: the results are those of compiled code but for contractions (``a * b + c`` rounded once). What reorders
-sums, or approximates functions, is left to XLA; a sum along short dimensions is one loop there, from the first element
-to the last, and what divides several elements is inverted first.
+choice about: the results are those of compiled code but for contractions (``a * b + c`` rounded once). Functions that
+are approximated are steps that XLA computes (``elements.py``). What reorders sums is left to it; a sum along short
+dimensions is one loop there, from the first element to the last, and what divides several elements is inverted first.
+Where XLA's simplifier would make one instruction of two, which rounds differently, ``_Builder.apart`` says so.
 """
 
 from __future__ import annotations
 
-import math
 import operator
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
@@ -16,7 +16,19 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from torchlike._base.jaxprs import Literal
-from torchlike._executor import numpy_indexing
+from torchlike._executor import elements, numpy_exact, numpy_indexing
+from torchlike._executor.numpy_steps import (
+    ALL,
+    COMPLEX,
+    DOES,
+    FLOATS,
+    HALVES,
+    ROUNDING,
+    UFUNCS,
+    WHOLE,
+    Subnormal,
+    subnormal,
+)  # fmt: skip
 
 if TYPE_CHECKING:
     from torchlike._base.jaxprs import ClosedJaxpr
@@ -27,142 +39,9 @@ STEPS = 400  # the longest program
 CONSTANT = 1 << 10  # bytes of the largest constant
 SUMMED = 32  # elements of a dimension, beyond which XLA adds up parts of it first
 
-_FLOATS = frozenset({"float32", "float64"})
-_TINY = {name: float(np.finfo(name).smallest_normal) for name in _FLOATS}
-_WHOLE = frozenset({f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)})
-_COMPLEX = frozenset({"complex64", "complex128"})
-_ALL = _FLOATS | _WHOLE | _COMPLEX | {"bool"}
-
-
-class Subnormal(Exception):
-    """Numbers so small that XLA takes them for 0: it has to compute the results."""
-
 
 class _Unknown(Exception):
     """Something in a jaxpr is none of numpy's business."""
-
-
-# -- what a step does: {name: (values, parameters) -> value} -------------------------------------------
-
-
-def _larger(x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """The maximum; zeros have signs in XLA: 0. is larger than -0."""
-    found = np.maximum(x, y)
-    return found if found.dtype.kind != "f" else np.where((x == y) & (x == 0), x + y, found)
-
-
-def _smaller(x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    found = np.minimum(x, y)
-    return found if found.dtype.kind != "f" else np.where((x == y) & (x == 0), -(-x - y), found)
-
-
-def _largest(x: np.ndarray, axes: tuple[int, ...]) -> np.ndarray:
-    found = np.maximum.reduce(x, axes)
-    if x.dtype.kind != "f":
-        return found
-    return np.where(found == 0, np.where(((x == 0) & ~np.signbit(x)).any(axes), x.dtype.type(0), found), found)
-
-
-def _smallest(x: np.ndarray, axes: tuple[int, ...]) -> np.ndarray:
-    return -_largest(-x, axes) if x.dtype.kind == "f" else np.minimum.reduce(x, axes)
-
-
-def _product(x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """The product; of complex numbers part by part: numpy may round a product and a sum once."""
-    if x.dtype.kind != "c":
-        return np.multiply(x, y)
-    return _complex(x.real * y.real - x.imag * y.imag, x.real * y.imag + x.imag * y.real)
-
-
-def _complex(real: np.ndarray, imag: np.ndarray) -> np.ndarray:
-    out = np.empty(np.broadcast(real, imag).shape, np.result_type(real, np.complex64))
-    out.real, out.imag = real, imag
-    return out
-
-
-def _integer_power(x: np.ndarray, y: int) -> np.ndarray:
-    found: Any = None
-    rest = abs(y)
-    while rest:
-        if rest & 1:
-            found = x if found is None else found * x
-        rest >>= 1
-        if rest:
-            x = x * x
-    return found if y > 0 else np.divide(x.dtype.type(1), found)
-
-
-def _total(x: np.ndarray, axes: tuple[int, ...]) -> np.ndarray:
-    """The sum of floats, added up one after the other; numpy's own sum adds up parts first."""
-    kept = [n for i, n in enumerate(x.shape) if i not in axes]
-    added = math.prod([x.shape[i] for i in axes])  # not -1, which an empty array leaves open
-    rows = x.transpose([*axes, *[i for i in range(x.ndim) if i not in axes]]).reshape(added, *kept)
-    return np.add.accumulate(rows)[-1] + x.dtype.type(0)  # XLA begins with 0, to which -0. adds nothing
-
-
-def _pad(
-    x: np.ndarray, fill: np.ndarray, before: Sequence[int], steps: Sequence[int], shape: Sequence[int]
-) -> np.ndarray:
-    out = np.full(shape, fill, x.dtype)
-    firsts = [max(0, -(b // s)) for b, s in zip(before, steps, strict=True)]  # of what is not cut off
-    counts = [(m - 1 - b) // s + 1 for b, s, m in zip(before, steps, shape, strict=True)]
-    part = x[tuple(map(slice, firsts, [max(n, 0) for n in counts]))]
-    if part.size:
-        starts = [b + i * s for b, i, s in zip(before, firsts, steps, strict=True)]
-        ends = [b + (n - 1) * s + 1 for b, n, s in zip(starts, part.shape, steps, strict=True)]
-        out[tuple(map(slice, starts, ends, steps))] = part
-    return out
-
-
-def _start(x: np.ndarray, starts: Sequence[Any], sizes: Sequence[int]) -> tuple[slice, ...]:
-    """The part of ``x`` from ``starts`` on, moved so that it is inside."""
-    firsts = [min(max(int(s), 0), n - m) for s, n, m in zip(starts, x.shape, sizes, strict=True)]
-    return tuple([slice(s, s + m) for s, m in zip(firsts, sizes, strict=True)])
-
-
-def _updated(x: np.ndarray, new: np.ndarray, *starts: Any) -> np.ndarray:
-    out = x.copy()
-    out[_start(x, starts, new.shape)] = new
-    return out
-
-
-_UFUNCS = {
-    "add": np.add, "sub": np.subtract, "mul": _product, "div": np.divide, "max": _larger, "min": _smaller,
-    "neg": np.negative, "abs": np.absolute, "square": np.square, "sqrt": np.sqrt, "floor": np.floor, "ceil": np.ceil,
-    "is_finite": np.isfinite, "eq": np.equal, "ne": np.not_equal, "lt": np.less, "le": np.less_equal,
-    "gt": np.greater, "ge": np.greater_equal, "and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor,
-    "not": np.invert, "shift_left": np.left_shift, "shift_right_logical": np.right_shift, "add_any": np.add,
-}  # fmt: skip
-_DOES = _UFUNCS | {
-    "select": lambda which, no, yes: np.where(which, yes, no),
-    "clamp": lambda low, x, high: _smaller(_larger(x, low), high),
-    "power": _integer_power,
-    "real": lambda x: x.real,
-    "imag": lambda x: x.imag,
-    "complex": _complex,
-    "conj": lambda x: np.conjugate(x),
-    "round": np.rint,
-    "cast": lambda x, dtype: x.astype(dtype),
-    "reshape": lambda x, shape: x.reshape(shape),
-    "broadcast": lambda x, between, shape: np.broadcast_to(x.reshape(between), shape),
-    "transpose": lambda x, order: x.transpose(order),
-    "slice": lambda x, *parts: x[tuple(map(slice, *parts))],
-    "reverse": lambda x, axes: np.flip(x, axes),
-    "concatenate": lambda *args: np.concatenate(args[:-1], args[-1]),
-    "pad": _pad,
-    "dynamic_slice": lambda x, *rest: x[_start(x, rest[:-1], rest[-1])],
-    "dynamic_update_slice": _updated,
-    "largest": _largest,
-    "smallest": _smallest,
-    "every": lambda x, axes: np.logical_and.reduce(x, axes),
-    "any": lambda x, axes: np.logical_or.reduce(x, axes),
-    "sum": lambda x, axes: np.add.reduce(x, axes, x.dtype),
-    "total": _total,
-    "stack": lambda *args: np.stack(args[:-1], args[-1]),
-    "argmax": lambda x, axis, dtype: np.argmax(x, axis).astype(dtype),
-    "argmin": lambda x, axis, dtype: np.argmin(x, axis).astype(dtype),
-    **numpy_indexing.DOES,
-}
 
 
 # -- from a jaxpr to steps -----------------------------------------------------------------------------
@@ -192,7 +71,13 @@ def _rule_cast(eqn: Any) -> tuple[str, tuple[Any, ...]]:
     # a float outside the range of integers is the largest of them in XLA, and nothing in particular in C
     _demand(eqn.params.get("sharding") is None and not (x.aval.dtype.kind == "f" and to.kind in "iu"))
     _demand(x.aval.dtype.kind != "c" or to.kind == "c")
+    _demand(to.name in ALL and (x.aval.dtype.name not in HALVES or to.name in FLOATS))
     return "cast", (to.name,)
+
+
+def _rule_bits(eqn: Any) -> tuple[str, tuple[Any, ...]]:
+    out = eqn.outvars[0].aval
+    return "bits", (out.dtype.name, tuple(out.shape))
 
 
 def _rule_broadcast(eqn: Any) -> tuple[str, tuple[Any, ...]]:
@@ -223,7 +108,7 @@ def _rule_reduce(name: str, allowed: Collection[str]) -> Rule:
     def rule(eqn: Any) -> tuple[str, tuple[Any, ...]]:
         x, axes = eqn.invars[0].aval, tuple(eqn.params["axes"])
         _demand(x.dtype.name in allowed or not axes)
-        _demand(all(x.shape[a] for a in axes))
+        _demand(all(x.shape[a] for a in axes) or name in ("every", "any", "sum"))
         return (name, (axes,)) if axes else ("reshape", (tuple(x.shape),))
 
     return rule
@@ -231,7 +116,7 @@ def _rule_reduce(name: str, allowed: Collection[str]) -> Rule:
 
 def _rule_arg(eqn: Any) -> tuple[str, tuple[Any, ...]]:
     (axis,), x = eqn.params["axes"], eqn.invars[0].aval
-    _demand(x.shape[axis] and x.dtype.kind != "c")
+    _demand(x.shape[axis] and x.dtype.kind not in "cV")
     return eqn.primitive.name, (axis, np.dtype(eqn.params["index_dtype"]).name)
 
 
@@ -241,7 +126,7 @@ def _rule_round(eqn: Any) -> tuple[str, tuple[Any, ...]]:
 
 
 def _rule_power(eqn: Any) -> tuple[str, tuple[Any, ...]]:
-    _demand(eqn.params["y"] and eqn.invars[0].aval.dtype.name in _FLOATS)
+    _demand(eqn.params["y"] and eqn.invars[0].aval.dtype.name in FLOATS)
     return "power", (eqn.params["y"],)
 
 
@@ -256,7 +141,7 @@ def _rule_index(rule: Callable[[Any], tuple[str, tuple[Any, ...]] | None]) -> Ru
 
 
 def _rule_scatter_add(eqn: Any) -> tuple[str, tuple[Any, ...]]:
-    _demand(eqn.invars[0].aval.dtype.name in _NUMBERS | _COMPLEX)
+    _demand(eqn.invars[0].aval.dtype.name in _NUMBERS | COMPLEX)
     return _rule_index(numpy_indexing.rule_scatter)(eqn)
 
 
@@ -264,21 +149,22 @@ def _rule_concatenate(eqn: Any) -> tuple[str, tuple[Any, ...]]:
     return "concatenate", (eqn.params["dimension"],)
 
 
-_NUMBERS, _BITS = _FLOATS | _WHOLE, _WHOLE | {"bool"}
-_UNSIGNED = frozenset(name for name in _WHOLE if name[0] == "u")
+_NUMBERS, _BITS = FLOATS | WHOLE, WHOLE | {"bool"}
+_UNSIGNED = frozenset(name for name in WHOLE if name[0] == "u")
 _RULES = {
     **{name: _rule_ufunc(_NUMBERS) for name in ("max", "min", "abs", "square", "clamp")},
-    **{name: _rule_ufunc(_NUMBERS | _COMPLEX) for name in ("add", "sub", "mul", "neg", "add_any")},
-    **{name: _rule_ufunc(_COMPLEX) for name in ("real", "imag", "conj")},
-    **{name: _rule_ufunc(_FLOATS) for name in ("div", "sqrt", "floor", "ceil", "is_finite", "complex")},
-    **{name: _rule_ufunc(_ALL) for name in ("eq", "ne")},
-    **{name: _rule_ufunc(_ALL - _COMPLEX) for name in ("lt", "le", "gt", "ge")},
+    **{name: _rule_ufunc(_NUMBERS | COMPLEX) for name in ("add", "sub", "mul", "add_any")},
+    "neg": _rule_ufunc(_NUMBERS | COMPLEX | HALVES),
+    **{name: _rule_ufunc(COMPLEX) for name in ("real", "imag", "conj")},
+    **{name: _rule_ufunc(FLOATS) for name in ("div", "sqrt", "floor", "ceil", "is_finite", "complex")},
+    **{name: _rule_ufunc(ALL | HALVES) for name in ("eq", "ne")},
+    **{name: _rule_ufunc((ALL - COMPLEX) | HALVES) for name in ("lt", "le", "gt", "ge")},
     **{name: _rule_ufunc(_BITS) for name in ("and", "or", "xor", "not")},
     **{name: _rule_ufunc(_UNSIGNED) for name in ("shift_left", "shift_right_logical")},
     "select_n": _rule_select,
     "integer_pow": _rule_power,
     "round": _rule_round,
-    "convert_element_type": _rule_cast,
+    "convert_element_type": _rule_cast, "bitcast_convert_type": _rule_bits,
     "reshape": _rule_reshape, "squeeze": _rule_reshape, "expand_dims": _rule_reshape,
     "broadcast_in_dim": _rule_broadcast,
     "transpose": lambda eqn: ("transpose", (tuple(eqn.params["permutation"]),)),
@@ -290,7 +176,7 @@ _RULES = {
     "dynamic_update_slice": lambda eqn: ("dynamic_update_slice", ()),
     "reduce_max": _rule_reduce("largest", _NUMBERS), "reduce_min": _rule_reduce("smallest", _NUMBERS),
     "reduce_and": _rule_reduce("every", {"bool"}), "reduce_or": _rule_reduce("any", {"bool"}),
-    "reduce_sum": _rule_reduce("sum", _WHOLE),
+    "reduce_sum": _rule_reduce("sum", WHOLE),
     "stack": lambda eqn: ("stack", (eqn.params["axis"],)),
     "gather": _rule_index(numpy_indexing.rule_gather),
     "scatter": _rule_index(numpy_indexing.rule_scatter), "scatter-add": _rule_scatter_add,
@@ -299,9 +185,15 @@ _RULES = {
 _INLINED = {"jit": "jaxpr", "pjit": "jaxpr", "closed_call": "call_jaxpr", "custom_jvp_call": "call_jaxpr"}
 # What gives a value of its own to each element, so that XLA can add them up in no other way, if one of the inputs does.
 _EACH = frozenset(
-    {*_UFUNCS, "real", "imag", "complex", "conj", "integer_pow", "convert_element_type", "select_n", "slice", "gather"}
-)
+    {*UFUNCS, "real", "imag", "complex", "conj", "integer_pow", "convert_element_type", "select_n", "slice", "gather",
+     "round", "reduce_precision", "bitcast_convert_type", "shift_right_arithmetic", *elements.NAMES}
+)  # fmt: skip
 _KEEPS_REAL = frozenset({"convert_element_type", "broadcast_in_dim", "reshape", "squeeze", "transpose"})
+_MOVES = frozenset({"broadcast_in_dim", "reshape", "squeeze", "expand_dims", "transpose", "slice", "rev", "concatenate",
+                    "pad", "dynamic_slice", "dynamic_update_slice", "stack", "gather", "scatter", "select_n", "split",
+                    "sort"})  # fmt: skip
+_LOOKS = frozenset({"eq", "ne", "lt", "le", "gt", "ge", "is_finite", "real", "imag"})
+_CHAINS = {"mul": "mul", "div": "mul", "add": "add", "sub": "add"}  # two of them by numbers become one
 _SAME = frozenset({"copy", "copy_p", "stop_gradient", "optimization_barrier"})
 # Beside these XLA has nothing to simplify but a quotient.
 _BESIDE_QUOTIENTS = {
@@ -328,7 +220,7 @@ def _primitives(jaxpr: Any) -> Iterator[str]:
         if name in _INLINED:
             yield from _primitives(eqn.params[_INLINED[name]].jaxpr)
         else:
-            yield "whole div" if name == "div" and eqn.outvars[0].aval.dtype.name not in _FLOATS else name
+            yield "whole div" if name == "div" and eqn.outvars[0].aval.dtype.name not in FLOATS else name
 
 
 def _plain(x: Any) -> Any:
@@ -341,8 +233,14 @@ def _plain(x: Any) -> Any:
 class _Builder:
     """The steps of a program, in the order of the equations; every value has a number."""
 
-    def __init__(self, closed: ClosedJaxpr) -> None:
+    def __init__(self, closed: ClosedJaxpr, compiled: bool) -> None:
+        self.compiled = compiled  # whether XLA may compute steps
         self.steps, self.constants, self.values = [], [], len(closed.in_avals)
+        self.plain = set(range(self.values))  # arguments, moved at most
+        self.alone: set[int] = set()  # what several instructions of XLA made, which it may join with others
+        self.marks: dict[str, set[int]] = {"mul": set(), "add": set(), "div": set(), "sqrt": set()}  # made by these
+        self.rounded: set[int] = set()  # halves that were computed: XLA may go on with what they were before
+        self.joined: set[int] = set()  # what XLA may join with what is done to it
         # The dimensions along which the elements of a value differ, if it repeats others; of constants all.
         self.repeated: dict[int, tuple[int, ...]] = {}
         self.exact = only_divides(closed.jaxpr)
@@ -358,7 +256,7 @@ class _Builder:
 
     def constant(self, value: Value) -> int:
         value = np.asarray(value)
-        _demand(value.nbytes <= CONSTANT and value.dtype.name in _ALL)
+        _demand(value.nbytes <= CONSTANT and value.dtype.name in ALL | HALVES)
         number = self.new()
         self.constants.append((number, value.dtype.name, value.shape, value.tobytes()))
         self.repeated[number] = tuple(range(value.ndim))
@@ -389,30 +287,111 @@ class _Builder:
             place = int(arguments[0] in self.zeros)
             _demand(eqn.invars[place].aval.shape == eqn.outvars[0].aval.shape)
             return [arguments[place]]  # XLA leaves the sum out: -0. stays
-        _demand({v.aval.dtype.name for v in (*eqn.invars, *eqn.outvars)} <= _ALL and len(self.steps) < STEPS)
+        _demand(len(self.steps) < STEPS and self.apart(eqn, arguments))
         if name == "iota":
             shape, axis = eqn.params["shape"], eqn.params["dimension"]
-            _demand(not eqn.invars)
+            _demand(not eqn.invars and np.dtype(eqn.params["dtype"]).name in _NUMBERS)
             row = (1,) * axis + (shape[axis],) + (1,) * (len(shape) - axis - 1)
             made = "iota", (np.dtype(eqn.params["dtype"]).name, row, tuple(shape))
-        elif name == "reduce_sum" and eqn.invars[0].aval.dtype.name in _FLOATS | _COMPLEX:
+        elif name == "reduce_sum" and eqn.invars[0].aval.dtype.name in FLOATS | COMPLEX:
             made = self.total(eqn, arguments[0])
-        elif name == "div" and self.inverts(eqn, arguments[1]):
+        elif name == "div" and self.inverts(eqn, *arguments):
             one = self.constant(np.ones((), eqn.invars[1].aval.dtype))
             inverse = self.step(_RULES[name](eqn), (one, arguments[1]))
             made, arguments = ("mul", ()), [arguments[0], inverse]
+        elif name == "split":
+            return self.split(eqn, arguments[0])
+        elif name == "sort":
+            return self.sort(eqn, arguments)
         else:
-            made = _RULES[name](eqn)
-            if name == "mul" and eqn.outvars[0].aval.dtype.kind == "c":
-                # XLA rounds a product and a sum once, and leaves a factor 1 out: all the same with parts that are 0
-                _demand(not self.real.isdisjoint(arguments))
+            made = self.rule(eqn, arguments)
         out = self.step(made, tuple(arguments))
         self.describe(eqn, arguments, out)
         return [out]
 
+    def rule(self, eqn: Any, arguments: list[int]) -> tuple[str, tuple[Any, ...]]:
+        """The step of an equation by numpy, or else by XLA for each element."""
+        name = eqn.primitive.name
+        # XLA rounds a product and a sum once, and leaves a factor 1 out: all the same with parts that are 0
+        complex_product = name == "mul" and eqn.outvars[0].aval.dtype.kind == "c" and self.real.isdisjoint(arguments)
+        if name in _RULES and not complex_product:
+            try:
+                return _RULES[name](eqn)
+            except _Unknown:
+                pass
+        if name == "rem" and eqn.outvars[0].aval.dtype.kind == "f":
+            # LLVM rounds products and sums once beside a call
+            _demand(self.plain.issuperset([i for i in arguments if i in self.given]))
+        return numpy_exact.step(eqn) or self.element(eqn, arguments)
+
+    def element(self, eqn: Any, arguments: list[int]) -> tuple[str, tuple[Any, ...]]:
+        """The step of what XLA computes for each element. Of numbers in a program it knows more than of arguments."""
+        name, function = eqn.primitive.name, elements.parameters(eqn) if self.compiled else None
+        _demand(function is not None and eqn.outvars[0].aval.size <= elements.ROWS[-1])
+        known = [i for i in arguments if i not in self.given]
+        _demand(len(known) < len(arguments) and (not known or name not in elements.ALGEBRA))
+        if name in elements.MADE or any(v.aval.dtype.kind == "c" for v in eqn.invars):
+            _demand(self.plain.issuperset(arguments) and self.repeated.keys().isdisjoint(arguments))
+        return "element", (function,)
+
+    def apart(self, eqn: Any, arguments: list[int]) -> bool:
+        """Whether XLA computes an equation by itself."""
+        name, kinds = eqn.primitive.name, {v.aval.dtype.name for v in (*eqn.invars, *eqn.outvars)}
+        if not kinds <= ALL | HALVES or name not in _MOVES and not self.rounded.isdisjoint(arguments):
+            return False
+        if name not in _MOVES and name not in _LOOKS and not self.alone.isdisjoint(arguments):
+            return False
+        if name == "div" and not self.marks["div"].isdisjoint(arguments):
+            return False
+        chain = _CHAINS.get(name)
+        if chain is not None and not self.given.issuperset(arguments) and not self.marks[chain].isdisjoint(arguments):
+            return False
+        joined = [i in self.joined for i in arguments]
+        if name in elements.JOINS:
+            return not any(joined)
+        if name == "div":
+            return not joined[1] and arguments[1] not in self.marks["sqrt"]
+        return name != "mul" or not all(joined)
+
+    def split(self, eqn: Any, argument: int) -> list[int]:
+        """The parts of an array."""
+        axis, shape, outs, start = eqn.params["axis"], eqn.invars[0].aval.shape, [], 0
+        for size in eqn.params["sizes"]:
+            starts, ends = [0] * len(shape), [*shape]
+            starts[axis], ends[axis] = start, start + size
+            outs.append(self.step(("slice", (tuple(starts), tuple(ends), (1,) * len(shape))), (argument,)))
+            start += size
+            if argument in self.rounded:
+                self.rounded.add(outs[-1])
+        return outs
+
+    def sort(self, eqn: Any, arguments: list[int]) -> list[int]:
+        """Arrays in the order of the first one."""
+        key = eqn.invars[0].aval
+        _demand(eqn.params["num_keys"] == 1 and eqn.params["is_stable"] and key.dtype.name in _NUMBERS | {"bool"})
+        axis = eqn.params["dimension"]
+        return [self.step(("sorted", (axis,)), (number, arguments[0])) for number in arguments]
+
     def describe(self, eqn: Any, arguments: list[int], out: int) -> None:
         """Note how the elements of a new value depend on each other."""
         name, size = eqn.primitive.name, eqn.outvars[0].aval.size
+        if eqn.outvars[0].aval.dtype.name in HALVES and name != "neg":
+            if name not in _MOVES or not self.rounded.isdisjoint(arguments):
+                self.rounded.add(out)
+        moves = name in _KEEPS_REAL and len(arguments) == 1
+        if name in elements.JOINED or moves and arguments[0] in self.joined:
+            self.joined.add(out)
+        if name in _MOVES and self.plain.issuperset(arguments):
+            self.plain.add(out)
+        if self.steps[-1][0] == "element" and (name in elements.MADE or eqn.invars[0].aval.dtype.kind == "c"):
+            self.alone.add(out)
+        elif name in _MOVES and not self.alone.isdisjoint(arguments):
+            self.alone.add(out)
+        for mark, numbers in self.marks.items():
+            made = name == mark if mark in ("div", "sqrt") else _CHAINS.get(name) == mark
+            made = made and (mark in ("div", "sqrt") or not self.given.issuperset(arguments))
+            if made or (moves or name == "neg") and arguments[0] in numbers:
+                numbers.add(out)
         if name in _KEEPS_REAL and arguments[0] in self.given:
             if eqn.invars[0].aval.dtype.kind != "c" or arguments[0] in self.real:
                 self.real.add(out)
@@ -448,11 +427,13 @@ class _Builder:
             self.zeros.add(out)
         return out
 
-    def inverts(self, eqn: Any, divisor: int) -> bool:
+    def inverts(self, eqn: Any, dividend: int, divisor: int) -> bool:
         """Whether XLA multiplies by the inverse instead: of a constant, and of what is divided by more than once."""
         if self.exact:
             return False
         aval, size = eqn.invars[1].aval, eqn.outvars[0].aval.size
+        if size != 1 and dividend in self.repeated and divisor in self.repeated and dividend in self.given:
+            raise _Unknown
         return divisor in self.repeated or size != 1 and self.varies(aval, divisor, size) is not None
 
     def total(self, eqn: Any, argument: int) -> tuple[str, tuple[Any, ...]]:
@@ -461,21 +442,25 @@ class _Builder:
         if all(shape[a] == 1 for a in axes):
             return "reshape", (tuple(eqn.outvars[0].aval.shape),)
         _demand(argument in self.each and all(shape[a] <= SUMMED for a in axes))
-        name, params = _rule_reduce("total", _FLOATS | _COMPLEX)(eqn)
+        name, params = _rule_reduce("total", FLOATS | COMPLEX)(eqn)
         return name, params
 
 
-_DOES["iota"] = lambda dtype, row, shape: np.broadcast_to(np.arange(math.prod(row), dtype=dtype).reshape(row), shape)
+def written(closed: ClosedJaxpr, compiled: bool = True) -> tuple[Any, ...] | None:
+    """The program of a jaxpr, as values that can be kept; None if only XLA can run it.
 
-
-def written(closed: ClosedJaxpr) -> tuple[Any, ...] | None:
-    """The program of a jaxpr, as values that can be kept; None if only XLA can run it."""
+    Args:
+        compiled: whether XLA may compute steps of it.
+    """
     try:
-        if any(a.dtype.name not in _ALL for a in closed.in_avals):
+        if any(a.dtype.name not in ALL | HALVES for a in closed.in_avals):
             return None
-        found = _Builder(closed)
+        found = _Builder(closed, compiled)
     except (_Unknown, KeyError):
         return None
+    does = {name for name, *_ in found.steps}
+    if "bits" in does and not does.isdisjoint({*UFUNCS, *ROUNDING}):
+        return None  # bits may be a number that XLA takes for 0
     last = {}
     for i, (_, _, arguments, _) in enumerate(found.steps):
         last |= dict.fromkeys(arguments, i)
@@ -491,7 +476,7 @@ def written(closed: ClosedJaxpr) -> tuple[Any, ...] | None:
 class Program:
     """A program from :func:`written`, ready to be run."""
 
-    __slots__ = ("kinds", "values", "steps", "outs", "computes")
+    __slots__ = ("kinds", "values", "steps", "outs", "computes", "compiled")
 
     def __init__(self, kept: tuple[Any, ...]) -> None:
         kinds, values, constants, steps, self.outs = kept
@@ -499,8 +484,9 @@ class Program:
         self.values = [None] * values
         for number, dtype, shape, data in constants:
             self.values[number] = np.frombuffer(data, dtype).reshape(shape)
-        self.steps = [(_DOES[name], params, ins, out, dead) for name, params, ins, out, dead in steps]
-        self.computes = any(name in _UFUNCS or name in _ROUNDING for name, *_ in steps)
+        self.steps = [(DOES[name], params, ins, out, dead) for name, params, ins, out, dead in steps]
+        self.compiled = any(name == "element" for name, *_ in steps)
+        self.computes = any(name in UFUNCS or name in ROUNDING for name, *_ in steps)
 
     def __call__(self, arguments: Sequence[Any]) -> list[np.ndarray]:
         """The results, as numpy arrays that may share memory with arguments.
@@ -509,7 +495,7 @@ class Program:
         """
         values: list[Any] = self.values.copy()
         values[: len(arguments)] = map(np.asarray, arguments, self.kinds)
-        if self.computes and any(map(_subnormal, values[: len(arguments)])):
+        if self.computes and any(map(subnormal, values[: len(arguments)])):
             raise Subnormal
         try:
             with np.errstate(divide="ignore", over="ignore", invalid="ignore", under="raise"):
@@ -520,16 +506,6 @@ class Program:
         except FloatingPointError as error:
             raise Subnormal from error
         results = [values[i] for i in self.outs]
-        if self.computes and any(map(_subnormal, results)):
+        if self.computes and any(map(subnormal, results)):
             raise Subnormal
         return results
-
-
-_ROUNDING = ("power", "cast", "total", "scatter")  # of the others, the steps whose results may be too small
-
-
-def _subnormal(x: np.ndarray) -> bool:
-    """Whether a number other than 0 is below the normal ones."""
-    if x.dtype.kind == "c":
-        return _subnormal(x.real) or _subnormal(x.imag)
-    return x.dtype.kind == "f" and bool(((np.abs(x) < _TINY[x.dtype.name]) & (x != 0)).any())

@@ -75,6 +75,7 @@ class Padded:
     """
 
     __slots__ = ("kernel", "places", "n", "size", "skeleton", "outs", "calls")
+    cost = 1  # of a call, among those after which a kernel is compiled for its own arguments
 
     def __init__(self, kernel: Any, places: tuple[int, ...], n: int, size: int) -> None:
         self.kernel, self.places, self.n, self.size, self.calls = kernel, places, n, size, 0

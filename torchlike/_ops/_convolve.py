@@ -16,6 +16,7 @@ from jax import lax
 
 from torchlike._decl import rules
 from torchlike._ops import _conv_cpu as cpu
+from torchlike._ops._elementwise import is_reduced, widely
 
 # On the CPU: up to this many groups are convolved one by one, ...
 _SEPARATE = 8
@@ -26,11 +27,14 @@ _SLICES = 49
 def _by_platform(on_cpu, elsewhere, rule, first, second, **options):
     """``on_cpu`` there and ``elsewhere`` on other platforms, or only the latter if the CPU has no better way."""
     elsewhere = functools.partial(elsewhere, **options)
+    on_cpu = functools.partial(on_cpu, **options)
     if not all(type(n) is int for n in first.shape + second.shape):  # the choice needs numbers
         return elsewhere(first, second)
-    if options["groups"] == 1 and cpu.choice(rule, first, second, options["g"]) == "xla":
+    if is_reduced(first):
+        on_cpu = functools.partial(widely, on_cpu)
+    elif options["groups"] == 1 and cpu.choice(rule, first, second, options["g"]) == "xla":
         return elsewhere(first, second)
-    return lax.platform_dependent(first, second, cpu=functools.partial(on_cpu, **options), default=elsewhere)
+    return lax.platform_dependent(first, second, cpu=on_cpu, default=elsewhere)
 
 
 def convolve(x, weight, stride, pairs, dilation, groups):

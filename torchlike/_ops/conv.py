@@ -1,11 +1,15 @@
 """Convolution and transposed convolution in any number of dimensions."""
 
+from functools import partial
+
 import jax.numpy as jnp
+from jax import lax
 
 from torchlike._base import result_layouts
 from torchlike._base.dtypes import from_np
 from torchlike._decl.op import op
 from torchlike._ops._convolve import convolve, gradients, transpose, transpose_gradients
+from torchlike._ops._elementwise import is_reduced, widely
 
 
 def expand(name, what, value, n):
@@ -98,12 +102,25 @@ def convolution(input, weight, bias, stride, padding, dilation, transposed, outp
     if transposed:
         size = _transposed_size(input, weight, stride, pairs, dilation, output_padding)
         geometry = _geometry(weight, stride, [p for pair in pairs for p in pair], dilation, output_padding)
-        out = transpose(input, weight, size, *geometry, groups)
+        convolved = partial(transpose, size=size)
     else:
-        out = convolve(input, weight, stride, pairs, dilation, groups)
+        geometry, convolved = (stride, pairs, dilation), convolve
+    numbers = dict(zip(("stride", "pairs", "dilation", "groups"), (*geometry, groups), strict=True))
     if not input.shape[1]:
-        return out[:, :0]
-    return out if bias is None else out + bias.reshape(-1, *(1,) * n)
+        return convolved(input, weight, **numbers)[:, :0]
+    convolved = partial(convolved, **numbers)
+    return convolved(input, weight) if bias is None else _plus(bias, convolved, input, weight)
+
+
+def _plus(bias, convolved, input, weight):
+    """With its bias; on the CPU, which computes with short floats in float32, rounded once, as PyTorch does."""
+
+    def added(input, weight, bias):
+        return convolved(input, weight) + bias.reshape(-1, *(1,) * (weight.ndim - 2))
+
+    if not is_reduced(input):
+        return added(input, weight, bias)
+    return lax.platform_dependent(input, weight, bias, cpu=partial(widely, added), default=added)
 
 
 def _transposed_size(input, weight, stride, pairs, dilation, output_padding):

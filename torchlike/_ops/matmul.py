@@ -14,7 +14,7 @@ from torchlike._decl.op import op
 from torchlike._decl.settings import reset_kernels
 from torchlike._decl.words import aten, later, unseen
 from torchlike._ops._axes import refuse
-from torchlike._ops._elementwise import demand_factor
+from torchlike._ops._elementwise import demand_factor, is_reduced
 
 product = partial(op, variants="function method out", autocast="lower_precision_fp")
 blend = partial(op, variants="function method inplace out", autocast="lower_precision_fp", out="after")
@@ -86,19 +86,23 @@ def _rank(name, what, x, n, kind):
         raise RuntimeError(f"{name}: {what} must be {kind}, got {x.ndim}-D {list(x.shape)}")
 
 
-def _contract(a, b, left, right):
-    """Sum over axis ``left`` of ``a`` and ``right`` of ``b``."""
-    return lax.dot_general(a, b, (((left,), (right,)), ((), ())), precision=precision())
+def _kept(a, wide):
+    return jnp.float32 if wide and is_reduced(a) else None
 
 
-def _mm(name, a, b, first="self"):
+def _contract(a, b, left, right, wide=False):
+    """Sum over axis ``left`` of ``a`` and ``right`` of ``b``; ``wide`` is not rounded to short floats yet."""
+    return lax.dot_general(a, b, (((left,), (right,)), ((), ())), precision(), _kept(a, wide))
+
+
+def _mm(name, a, b, first="self", wide=False):
     """The product of two matrices after PyTorch's checks."""
     _rank(name, first, a, 2, "a matrix")
     _rank(name, "mat2", b, 2, "a matrix")
     if a.shape[1] != b.shape[0]:
         _no_match(a.shape[0], a.shape[1], *b.shape)
     _check(name, a, b)
-    return _contract(a, b, 1, 0)
+    return _contract(a, b, 1, 0, wide)
 
 
 def _no_match(n, k, k2, m):
@@ -108,20 +112,19 @@ def _no_match(n, k, k2, m):
     )
 
 
-def _bmm(name, a, b):
+def _bmm(name, a, b, wide=False):
     _rank(name, "batch1", a, 3, "a 3D tensor")
     _rank(name, "batch2", b, 3, "a 3D tensor")
     if a.shape[0] != b.shape[0] or a.shape[2] != b.shape[1]:
         raise RuntimeError(
             f"Expected size for first two dimensions of batch2 tensor to be: [{a.shape[0]}, {a.shape[2]}] "
-            "but got: "
-            f"[{b.shape[0]}, {b.shape[1]}] ({name})."
+            f"but got: [{b.shape[0]}, {b.shape[1]}] ({name})."
         )
     _check(name, a, b)
-    return lax.dot_general(a, b, (((2,), (1,)), ((0,), (0,))), precision=precision())
+    return lax.dot_general(a, b, (((2,), (1,)), ((0,), (0,))), precision(), _kept(a, wide))
 
 
-def _mv(name, mat, vec):
+def _mv(name, mat, vec, wide=False):
     if mat.ndim != 2 or vec.ndim != 1:
         raise RuntimeError(f"{name}: vector + matrix @ vector expected, got {mat.ndim}-D mat and {vec.ndim}-D vec")
     if mat.shape[1] != vec.shape[0]:
@@ -130,7 +133,7 @@ def _mv(name, mat, vec):
             f"size mismatch, got input ({n}), mat ({n}x{m}), vec ({vec.shape[0]}); {name} needs a vec of {m} elements"
         )
     _check(name, mat, vec)
-    return _contract(mat, vec, 1, 0)
+    return _contract(mat, vec, 1, 0, wide)
 
 
 def _scale(x, number):
@@ -153,18 +156,17 @@ def _as(number, dtype):
     return number.astype(dtype)
 
 
-def _blend(name, self, product, beta, alpha):
-    """``beta * self + alpha * product``; ``self`` counts for nothing, NaN included, where beta is 0."""
+def _blend(name, self, product, kind, beta, alpha):
+    """``beta * self + alpha * product`` as ``kind``; ``self`` counts for nothing, NaN included, where beta is 0."""
     _expandable(name, self, product.shape)
-    if self.dtype != product.dtype:
+    if self.dtype != kind:
         raise RuntimeError(
-            f"{name}: self and mat2 must have the same dtype, but got {from_np(self.dtype)} and "
-            f"{from_np(product.dtype)}"
+            f"{name}: self and mat2 must have the same dtype, but got {from_np(self.dtype)} and {from_np(kind)}"
         )
-    old = _scale(self, beta)
+    old = _scale(self.astype(product.dtype), beta)
     if not isinstance(beta, int):
         old = jnp.where(_as(beta, self.dtype) == 0, jnp.zeros((), old.dtype), old)
-    return old + _scale(product, alpha)
+    return (old + _scale(product, alpha)).astype(kind)
 
 
 def _expandable(name, x, shape):
@@ -419,8 +421,7 @@ def _fits(a, b):
             batch = max(a.shape[0], b.shape[0])
             raise RuntimeError(
                 f"Expected size for first two dimensions of batch2 tensor to be: [{batch}, {a.shape[-1]}] "
-                "but got: "
-                f"[{batch}, {inner}] (matmul)."
+                f"but got: [{batch}, {inner}] (matmul)."
             )
         _no_match(_rows(a), a.shape[-1], inner, b.shape[-1] if b.ndim > 1 else 1)
 
@@ -452,7 +453,7 @@ def addmm(self, mat1, mat2, beta, alpha):
     tensor([[4.],
             [4.]])
     """
-    return _blend("addmm", self, _mm("addmm", mat1, mat2, "mat1"), beta, alpha)
+    return _blend("addmm", self, _mm("addmm", mat1, mat2, "mat1", wide=True), mat1.dtype, beta, alpha)
 
 
 @blend("addmv(Tensor self, Tensor mat, Tensor vec, *, Scalar beta=1, Scalar alpha=1) -> Tensor",
@@ -464,7 +465,7 @@ def addmv(self, mat, vec, beta, alpha):
     >>> torch.addmv(torch.zeros(2), torch.ones(2, 3), torch.ones(3), alpha=2)
     tensor([6., 6.])
     """
-    return _blend("addmv", self, _mv("addmv", mat, vec), beta, alpha)
+    return _blend("addmv", self, _mv("addmv", mat, vec, wide=True), mat.dtype, beta, alpha)
 
 
 @blend("addbmm(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor",
@@ -476,7 +477,7 @@ def addbmm(self, batch1, batch2, beta, alpha):
     >>> torch.addbmm(torch.zeros(1, 1), torch.ones(5, 1, 2), torch.ones(5, 2, 1))
     tensor([[10.]])
     """
-    return _blend("addbmm", self, rules.total(_bmm("addbmm", batch1, batch2), 0), beta, alpha)
+    return _blend("addbmm", self, rules.total(_bmm("addbmm", batch1, batch2, True), 0), batch1.dtype, beta, alpha)
 
 
 @blend("baddbmm(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor",
@@ -491,7 +492,7 @@ def baddbmm(self, batch1, batch2, beta, alpha):
     >>> torch.baddbmm(torch.ones(1), torch.ones(2, 1, 3), torch.ones(2, 3, 1)).flatten()
     tensor([4., 4.])
     """
-    return _blend("baddbmm", self, _bmm("baddbmm", batch1, batch2), beta, alpha)
+    return _blend("baddbmm", self, _bmm("baddbmm", batch1, batch2, wide=True), batch1.dtype, beta, alpha)
 
 
 @blend(
@@ -515,7 +516,8 @@ def addr(self, vec1, vec2, beta, alpha):
             raise RuntimeError(f"addr: Expected 1-D argument vec1 and vec2, but got {vec1.ndim}-D and {vec2.ndim}-D")
     demand_factor("addr", self, beta, "beta")
     demand_factor("addr", self, alpha)
-    return _blend("addr", self, vec1[:, None] * vec2[None, :], beta, alpha)
+    product = vec1[:, None] * vec2[None, :]
+    return _blend("addr", self, product, product.dtype, beta, alpha)
 
 
 def _last_step_of_linear(input, weight, bias):
@@ -584,14 +586,13 @@ def linear(input, weight, bias):
     if input.shape[-1] != weight.shape[-1]:
         _no_match(_rows(input), input.shape[-1], weight.shape[-1], weight.shape[0] if weight.ndim > 1 else 1)
     _check("linear", input, weight)
-    out = _contract(input, weight, input.ndim - 1, weight.ndim - 1)
+    out = _contract(input, weight, input.ndim - 1, weight.ndim - 1, wide=bias is not None)
     if bias is None:
         return out
     _expandable("linear", bias, out.shape)
-    if bias.dtype != out.dtype:
+    if bias.dtype != input.dtype:
         raise RuntimeError(
-            f"linear: self and mat2 must have the same dtype, but got {from_np(bias.dtype)} and "
-            f"{from_np(out.dtype)}"
-            " (the bias is cast with .to(dtype))"
+            f"linear: self and mat2 must have the same dtype, but got {from_np(bias.dtype)} and {from_np(input.dtype)} "
+            "(the bias is cast with .to(dtype))"
         )
-    return out + bias
+    return (out + bias).astype(input.dtype)

@@ -34,6 +34,14 @@ class _Marked(type(Tensor)):
         return marked is not None and isinstance(instance, Tensor) and getattr(instance, marked, False)
 
 
+class _ParameterMeta(_Marked):
+    """The class of Parameter."""
+
+
+class _BufferMeta(_Marked):
+    """The class of Buffer."""
+
+
 def _checked(owner: str, data: Any) -> Tensor:
     if data is None:
         return empty(0)
@@ -45,7 +53,7 @@ def _checked(owner: str, data: Any) -> Tensor:
 
 
 @prints_as_tensor
-class Parameter(Tensor, metaclass=_Marked):
+class Parameter(Tensor, metaclass=_ParameterMeta):
     """A leaf tensor that counts as a parameter of the module it is assigned to.
 
     Args:
@@ -107,7 +115,7 @@ class Parameter(Tensor, metaclass=_Marked):
 register(Parameter, Parameter)
 
 
-class Buffer(Tensor, metaclass=_Marked):
+class Buffer(Tensor, metaclass=_BufferMeta):
     """A tensor that counts as a buffer of the module it is assigned to.
 
     Args:

@@ -448,7 +448,7 @@ class _Task:
     def first_gradient(self, leaf: Tensor, grad: Any) -> Tensor:
         """A new ``.grad``, in the memory order of the leaf."""
         if self.create:
-            if isinstance(grad._storage.value, SparseValue):
+            if isinstance(grad._storage.form, SparseValue):
                 return call(clone, (grad,), (None,))
             grad = call_inplace(copy.inplace, (wrap(immediate.zeros(grad.shape, grad.dtype.np)), grad), (False,))
         else:

@@ -15,11 +15,12 @@ from torchlike._base.layout import Layout, contiguous_strides, is_dense, memory_
 from torchlike._base.state import no_grad
 from torchlike._core.autograd.fields import mark
 from torchlike._core.conversion.convert import place
+from torchlike._core.conversion.storages import of_storage
 from torchlike._core.tensor.memory_order import restride
 from torchlike._core.tensor.mutation import store
 from torchlike._core.tensor.storage import Storage
 from torchlike._core.tensor.tensor import Tensor, alias, fresh
-from torchlike._core.tensor.untyped_storage import TypedStorage, UntypedStorage, of_storage
+from torchlike._core.tensor.untyped_storage import TypedStorage, UntypedStorage
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -88,7 +89,7 @@ class LoadedStorage(UntypedStorage):
             self._host = host.view(np.uint8)
             return
         cell = self._cell
-        array, shape = host.view(cell.value.dtype), cell.value.shape
+        array, shape = host.view(cell.form.dtype), cell.form.shape
         if cell.strides is None:
             array = array.reshape(shape)
         else:

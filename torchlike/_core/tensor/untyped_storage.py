@@ -30,11 +30,11 @@ from torchlike._base.dtypes import (
 from torchlike._base.dtypes import bool as bool_
 from torchlike._base.layout import Layout, memory_order, numel
 from torchlike._core.tensor import storage_arguments as given
-from torchlike._core.tensor.host_memory import address
+from torchlike._core.tensor.host_memory import address, demand_accelerator
 from torchlike._core.tensor.mutation import placed, store
+from torchlike._core.tensor.shared_memory import demand_resizable
 from torchlike._core.tensor.storage import CAPTURES, Freed, Storage
-from torchlike._core.tensor.tensor import Tensor, wrap
-from torchlike._core.tensor.views import View
+from torchlike._core.tensor.tensor import Tensor
 from torchlike._executor import immediate
 from torchlike._executor.sparse import SparseValue
 
@@ -86,7 +86,9 @@ class UntypedStorage:
             raise RuntimeError(
                 f"file <{filename}> size <{len(host)}> is smaller than the required mapping size <{nbytes}>"
             )
-        return _of_bytes(host)
+        made = _of_bytes(host)
+        FILES.add(made._storage)
+        return made
 
     @staticmethod
     def from_buffer(
@@ -113,14 +115,14 @@ class UntypedStorage:
         cell = self._storage
         if self.is_meta:
             return self
-        shape = cell.value.shape
-        array = np.ascontiguousarray(host).view(cell.value.dtype)
+        shape = cell.form.shape
+        array = np.ascontiguousarray(host).view(cell.form.dtype)
         if cell.strides is None:
             array = array.reshape(shape)
         else:
             order = memory_order(Layout(shape, cell.strides, 0))[::-1]
             array = array.reshape([shape[d] for d in order]).transpose(np.argsort(order))
-        store(cell, immediate.jax.device_put(array, cell.value.sharding))
+        store(cell, immediate.jax.device_put(array, cell.form.sharding))
         return self
 
     def __setitem__(self, index: Any, value: int) -> None:
@@ -199,7 +201,7 @@ class UntypedStorage:
 
     def nbytes(self) -> int:
         """How many bytes there are."""
-        value = self._storage.value
+        value = self._storage.form
         return 0 if isinstance(value, Freed) else numel(value.shape) * value.dtype.itemsize
 
     size = __len__ = nbytes
@@ -209,11 +211,11 @@ class UntypedStorage:
 
     @property
     def device(self) -> devices.device:
-        value = self._storage.value
+        value = self._storage.form
         return devices.META if type(value) is immediate.Abstract else devices.of_array(value)
 
     is_cuda = property(lambda self: self.device.type == "cuda")
-    is_meta = property(lambda self: type(self._storage.value) is immediate.Abstract)
+    is_meta = property(lambda self: type(self._storage.form) is immediate.Abstract)
 
     def demand_values(self) -> None:
         """NotImplementedError for a storage on meta, which has none."""
@@ -221,13 +223,13 @@ class UntypedStorage:
             raise NotImplementedError("Cannot copy out of meta tensor; no data!")
 
     def resizable(self) -> bool:
-        return True
+        return not self._storage.shared
 
     def is_pinned(self, device: str = "cuda") -> bool:
         return False
 
     def is_shared(self) -> bool:
-        return self._storage in SHARED
+        return self._storage in SHARED or self._storage in FILES
 
     def resize_(self, size: int) -> UntypedStorage:
         """Give up the memory (``size`` 0), or take as much as the tensors over it need again, filled with zeros.
@@ -236,7 +238,8 @@ class UntypedStorage:
             NotImplementedError: for any other size; the memory is that of one array.
         """
         storage = self._storage
-        value = storage.value
+        demand_resizable(storage)
+        value = storage.form
         needed = numel(value.shape) * value.dtype.itemsize
         if size == self.nbytes():
             return self
@@ -291,6 +294,10 @@ class UntypedStorage:
     def untyped(self) -> UntypedStorage:
         return self
 
+    def whole(self) -> UntypedStorage:
+        """This, or memory of its own with the bytes that it is a part of, if nobody could see that it is."""
+        return self
+
     def __copy__(self) -> UntypedStorage:
         return self.clone()
 
@@ -309,11 +316,8 @@ class UntypedStorage:
 SHARED: weakref.WeakSet[Storage] = weakref.WeakSet()
 """The storages that share_memory_() was called for."""
 
-
-def demand_accelerator() -> None:
-    """RuntimeError where jax has neither a GPU nor a TPU: there is no memory to pin for it."""
-    if immediate.jax.default_backend() == "cpu":
-        raise RuntimeError("Cannot access accelerator device when none is available.")
+FILES: weakref.WeakSet[Storage] = weakref.WeakSet()
+"""Storages read from files. Tensors over parts of them are copies: PyTorch's see what is written to the same bytes."""
 
 
 def _of_ints(items: Sequence[int]) -> np.ndarray:
@@ -358,6 +362,15 @@ class _Part(UntypedStorage):
 
     def data_ptr(self) -> int:
         return self._whole.data_ptr() + self._at.start
+
+    def whole(self) -> UntypedStorage:
+        """Memory of its own with these bytes of a file. NotImplementedError where somebody could see that it is."""
+        whole = self._whole
+        while isinstance(whole, _Part):
+            whole = whole._whole
+        if whole._storage not in FILES:
+            raise NotImplementedError("a tensor over a slice of a storage: slice the tensor over the whole storage")
+        return _of_bytes(self._bytes())
 
     def resize_(self, size: int) -> UntypedStorage:
         raise RuntimeError("Trying to resize storage that is not resizable: it is a slice of another one")
@@ -547,7 +560,7 @@ def _shown(cell: Storage) -> UntypedStorage:
 
 def untyped_storage(t: Tensor) -> UntypedStorage:
     """The :class:`UntypedStorage` that the tensor and its aliases share."""
-    if isinstance(t._storage.value, SparseValue):
+    if isinstance(t._storage.form, SparseValue):
         raise NotImplementedError(
             "Cannot access storage of SparseTensorImpl: a sparse tensor has none; its parts, as _values(), have"
         )
@@ -578,21 +591,3 @@ def storage(t: Tensor) -> TypedStorage:
     """As ``untyped_storage``, in elements; deprecated as in PyTorch."""
     deprecated(stacklevel=3)
     return typed_storage(t)
-
-
-def of_storage(source: UntypedStorage | TypedStorage, dtype: dtype) -> Tensor:
-    """A tensor of one dimension over all elements of a storage. RuntimeError for elements of another dtype."""
-    if isinstance(source, TypedStorage) and source.dtype is not dtype:
-        raise RuntimeError(
-            f"Expected a Storage of type {dtype.scalar_name} or an UntypedStorage, but got type "
-            f"{source.dtype.scalar_name} for argument 1 'storage'"
-        )
-    if isinstance(source.untyped(), _Part):
-        raise NotImplementedError("a tensor over a slice of a storage: slice the tensor over the whole storage")
-    cell = source.untyped()._storage
-    t = wrap(cell.value)
-    t._storage = t._vc = cell
-    if cell.strides is not None:
-        t._view = View((), (), Layout(cell.value.shape, cell.strides, 0))
-    t = t.as_strided((numel(cell.value.shape),), (1,), 0)
-    return t if t.dtype is dtype else t.view(dtype)
