@@ -9,7 +9,7 @@ from torchlike._transforms.capture.compiled_function import CompiledFunction
 def numbers(x):
     """All that is compared of a value."""
     if isinstance(x, torch.Tensor):
-        return x.detach().numpy(), x.dtype, tuple(x.shape), x.stride(), x.requires_grad
+        return x.detach().clone().numpy(), x.dtype, tuple(x.shape), x.stride(), x.requires_grad
     if isinstance(x, dict):
         return {k: numbers(v) for k, v in x.items()}
     if isinstance(x, list | tuple):

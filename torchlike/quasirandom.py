@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 import torchlike._base.dtypes as dtypes
-from torchlike._core.conversion.convert import from_numpy
+from torchlike._core.conversion.convert import copied_array
 from torchlike._core.tensor.arguments import as_int
 from torchlike._core.tensor.tensor import Tensor
 from torchlike._functions.generator import Generator
@@ -46,7 +46,7 @@ class SobolEngine:
         shift = np.zeros(self.dimension, np.int64)
         if scramble:
             directions, shift = self._scrambled(directions)
-        self.sobolstate, self.shift = from_numpy(directions), from_numpy(shift)
+        self.sobolstate, self.shift = copied_array(directions), copied_array(shift)
         self.quasi = self.shift.clone()
         self._first_point = (self.quasi.to(dtypes.get_default_dtype()) / 2**self.MAXBIT).reshape(1, -1)
         self.num_generated = 0
@@ -83,7 +83,7 @@ class SobolEngine:
             )
         first = self.num_generated == 0
         points = self._following(n)
-        found = from_numpy(points.astype(np.float32 if dtype is not dtypes.float64 else np.float64) / 2**self.MAXBIT)
+        found = copied_array(points.astype(np.float32 if dtype is not dtypes.float64 else np.float64) / 2**self.MAXBIT)
         found = found.to(dtype)
         if first:
             found[:1] = self._first_point  # which was rounded to the default dtype
@@ -98,7 +98,7 @@ class SobolEngine:
         steps = np.arange(self.num_generated - (not first), self.num_generated - 1 + n, dtype=np.int64)
         changes = directions.T[_lowest_zero(steps)]
         points = np.bitwise_xor.accumulate(np.concatenate([last[None], changes]), axis=0)
-        self.quasi.copy_(from_numpy(points[-1].copy()))
+        self.quasi.copy_(copied_array(points[-1].copy()))
         self.num_generated += n
         return points if first else points[1:]
 

@@ -93,7 +93,7 @@ def test_refused_as_pytorch(name):
         (lambda: torch.compiler.wrap_numpy(lambda x: x), "wrap_numpy.*write the function with tensors"),
         (lambda: torch.compiler.load_cache_artifacts(b""), "load_cache_artifacts.*TORCHLIKE_CACHE"),
         (lambda: torch.compiler.load_compiled_function(None), "load_compiled_function"),
-        (lambda: torch._dynamo.export(lambda x: x), "_dynamo.export.*fullgraph=True"),
+        (lambda: torch._dynamo.export(lambda x: x, dynamic_shapes={}), "_dynamo.export.*torch.export.export"),
     ],
 )
 def test_what_cannot_work_is_named(refused, match):

@@ -82,7 +82,7 @@ def test_tensors_from_tensors(name):
 
 def test_a_copy_is_taken():
     array = np.zeros(3)
-    tensors = [torchlike.tensor(array), torchlike.from_numpy(array), torchlike.as_tensor(array)]
+    tensors = [torchlike.tensor(array), torchlike.as_tensor(array, dtype=torchlike.float32)]
     array[:] = 7
     assert all(t.tolist() == [0, 0, 0] for t in tensors)
 
@@ -187,13 +187,6 @@ def test_numpy_under_no_grad():
             return t.ones(2, requires_grad=True).numpy()
 
     agree(f)
-
-
-def test_numpy_gives_a_copy():
-    x = torchlike.ones(2)
-    array = x.numpy()
-    array[:] = 5
-    assert array.flags.writeable and x.tolist() == [1, 1]
 
 
 # -- jax and DLPack ------------------------------------------------------------------------------------

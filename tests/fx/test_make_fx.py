@@ -135,17 +135,6 @@ def test_gradients_of_func():
     assert torchlike.allclose(gm(x), function(x))
 
 
-@pytest.mark.parametrize("name", ["vmap", "jacrev", "jvp"])
-def test_other_transforms_are_refused(name):
-    def f(x):
-        if name == "jvp":
-            return torchlike.func.jvp(torchlike.sin, (x,), (x,))[1]
-        return getattr(torchlike.func, name)(torchlike.sin)(x)
-
-    with pytest.raises(NotImplementedError, match="make_fx: .* under torch.func"):
-        torchlike.fx.experimental.proxy_tensor.make_fx(f)(torchlike.ones(3))
-
-
 DEPENDENT = {"item": lambda x: x.sum().item(), "branch": lambda x: x if x.sum() > 0 else -x}
 
 

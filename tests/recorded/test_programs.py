@@ -368,7 +368,7 @@ def test_inputs_that_somebody_held_at_first_are_overwritten_later(recorded):
     assert w._storage.value.array.unsafe_buffer_pointer() == pointer
 
 
-@pytest.mark.parametrize("hold", [lambda w: w.jax(), lambda w: w.numpy(), lambda w: np.asarray(w.jax()),
+@pytest.mark.parametrize("hold", [lambda w: w.jax(), lambda w: w.numpy().copy(), lambda w: np.asarray(w.jax()),
                                   lambda w: w.clone(), lambda w: (w * 1)])  # fmt: skip
 def test_inputs_that_somebody_holds_are_not(recorded, hold):
     w, step = large_step()

@@ -8,6 +8,7 @@ from jax import ShapeDtypeStruct
 
 from torchlike._aten import (
     lower,
+    mapped,
     places,  # noqa: F401  (what run knows)
 )
 from torchlike._aten.jaxpr import Spread, is_number, missing, run, whole, wrapped
@@ -18,6 +19,7 @@ from torchlike._base.dtypes import FROM_NP
 from torchlike._base.jaxprs import Literal
 from torchlike._core.dispatch.dispatch import call
 from torchlike._core.tensor.tensor import Tensor, strided
+from torchlike._decl.batch import Batch
 from torchlike._decl.derive import as_tuple
 from torchlike._decl.function_schema import parse_schema
 from torchlike._decl.naming import named_trace
@@ -322,8 +324,11 @@ def derived(op: Any, inputs: tuple) -> Any:
         if got is not None:
             got = [g.compute() if isinstance(g, Later) else g for g in got]
             return tuple([g for g, r in zip(got, plan.route or [-1] * len(got), strict=True) if r < 0])
-    if op.name == "add" and len(inputs) == 2:
+    if op.name == "add" and len(inputs) == 2 and not isinstance(op, Batch):
         return redispatch(_aten.add.Tensor, *inputs)
+    found = mapped.shown(op, inputs)
+    if found is not None:
+        return found
     alone: list[bool] = []
     got = invoke(opaque(op, len(inputs), alone), inputs, {})
     return got[0] if (alone[-1] if alone else plan is None and len(got) == 1) else tuple(got)

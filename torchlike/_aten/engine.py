@@ -161,7 +161,7 @@ def _saved(node: OpNode) -> list:
     for i in range(len(kept)):
         whole = node._kept_tensor(i)
         own = node._output_of(i)
-        if own in node.plan.diff and isinstance(kept[i], Tensor):
+        if own in node.plan.diff and isinstance(kept[i], Tensor) and not state.levels:  # there it has history below
             whole = layer.invoke(_aten.detach.default, (kept[i],), {})
             whole = alias(whole, type(whole)) if whole is kept[i] else whole
             whole._edge, whole._rg = (node, own), True

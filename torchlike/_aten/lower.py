@@ -19,6 +19,8 @@ from torchlike._decl.op import Inplace, Op
 LOWERED: dict[str, Callable] = {}
 # What shows a derived kernel: (kernel, inputs) -> results. Installed by the backward half.
 DERIVED: list[Callable] = []
+# What shows a view over a mapped axis: (view, tensor, layout of the result, example, arguments) -> result or None.
+MAPPED_VIEWS: list[Callable] = []
 # What shows the gradients of a plan, and whether it can: (plan, values, arguments of a view), (plan, arguments).
 GRADIENTS: list[tuple[Callable, Callable]] = []
 # Whether the formula of a plan multiplies matrices of float32.
@@ -165,7 +167,8 @@ def view(op: Any, t: Any, args: tuple) -> Any:
         layout, _, _, *dtype = op.prepare(t, *args)
         if dtype or op.base.node in REPLAYED:
             raise NotImplementedError(f"{op.name}() under vmap() while a __torch_dispatch__ is active")
-        return restrided(t, layout)
+        found = MAPPED_VIEWS[0](op, t, layout, *args)
+        return restrided(t, layout) if found is None else found
     special = _calls(op.full_name, op.aten.calls)
     if special is not None:
         return special(t, *args)

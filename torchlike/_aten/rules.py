@@ -385,7 +385,7 @@ def _iota(eqn: Any) -> Any:
 def _sum(eqn: Any, x: Any) -> Any:
     if isinstance(x, Cast) and x.source.dtype.np.kind == "b" and x.dtype == np.int64:
         x = x.source  # sums of bools are int64
-    x, dims = whole(x), list(eqn.params["axes"])
+    x, dims = whole(x), [int(d) for d in eqn.params["axes"]]
     kind = eqn.outvars[0].aval.dtype
     options = {"dtype": FROM_NP[kind]} if kind.kind in "iu" and kind != np.int64 else {}
     if not dims:
@@ -397,7 +397,7 @@ def _sum(eqn: Any, x: Any) -> Any:
 
 def _reduction(primitive: str, name: str, overload: str = "default") -> None:
     def rule(eqn: Any, x: Any) -> Any:
-        x, dims = whole(x), list(eqn.params["axes"])
+        x, dims = whole(x), [int(d) for d in eqn.params["axes"]]
         return redispatch(getattr(getattr(_aten, name), overload), x, dims) if dims else x
 
     RULES[primitive] = rule
@@ -412,14 +412,14 @@ _reduction("reduce_or", "any", "dims")
 @rule("reduce_prod")
 def _prod(eqn: Any, x: Any) -> Any:
     x = whole(x)
-    for d in sorted(eqn.params["axes"], reverse=True):
+    for d in sorted(map(int, eqn.params["axes"]), reverse=True):
         x = redispatch(_aten.prod.dim_int, x, d)
     return x
 
 
 @rule("argmax", "argmin", check=lambda eqn: len(eqn.params["axes"]) == 1)
 def _place(eqn: Any, x: Any) -> Any:
-    got = redispatch(getattr(_aten, eqn.primitive.name).default, whole(x), eqn.params["axes"][0])
+    got = redispatch(getattr(_aten, eqn.primitive.name).default, whole(x), int(eqn.params["axes"][0]))
     return cast(got, np.dtype(eqn.params["index_dtype"]))
 
 

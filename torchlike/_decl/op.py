@@ -76,7 +76,7 @@ class Op(Kernel):
         "schema", "kernel", "dtype", "formulas", "autocast", "variants", "operator", "numbers",
         "nondiff", "dynamic", "static", "checked", "lists", "inplace", "policy_names", "layout",
         "result_names", "saved", "kept", "apart", "node_of", "edges_of", "inplace_node", "tangents", "backward",
-        "inexact", "aten", "columns", "rows", "out",
+        "inexact", "aten", "columns", "rows", "out", "taken",
     )  # fmt: skip
 
     @property
@@ -284,6 +284,7 @@ def op(
     aten: str | dict[str, Any] | bool | None = None,
     rows: str | Callable[..., str] = "",
     out: str = "",
+    taken: Callable[..., Any] | None = None,
 ) -> Callable[[Callable[..., Any]], Op]:
     """Declare an operator; the decorated function is its kernel.
 
@@ -340,6 +341,8 @@ def op(
             "truths", it is of bool or uint8. Of the in-place form: "alone", no input shares memory with the first;
             "after", all are read before anything is written, or "number", those of no dimensions; an expanded first
             one is "repeatable", which does the same twice, or "repeated", of which PyTorch only warns.
+        taken: of an operator whose result is elements of the first input, at places that the second one names: numpy's
+            index, ``taken(shape, places, *static)``, or None where the kernel has more to say.
     """
     schema = Schema(schema)
     registry, prefix = (REGISTRY, "") if namespace is None else (EXTENSIONS, f"{namespace}::")
@@ -356,7 +359,7 @@ def op(
         new.autocast, new.variants, new.operator = _autocast(autocast), frozenset(variants.split()), operator
         new.nondiff, new.checked = frozenset(nondiff), check
         new.layout = layout or (elementwise if strides else by_columns if columns else None)
-        new.columns, new.laid = columns, bool(columns)
+        new.columns, new.laid, new.taken = columns, bool(columns), taken
         new.aten = _aten(aten, schema)
         tensors = [a.name for a in runtime_arg if a.is_tensor]
         new.rows = rows or (tensors[0] if new.pointwise and len(tensors) == 1 else None)
@@ -506,7 +509,7 @@ def view(
         new.checked = new.inplace = new.result_names = None
         new.variants, new.numbers, new.nondiff = frozenset(variants.split()), frozenset(), frozenset()
         new.dynamic, new.static, new.lists, new.policy_names = schema.args[:1], schema.args[1:], False, ()
-        new.inexact, new.layout, new.rows, new.out = (), None, None, frozenset()
+        new.inexact, new.layout, new.rows, new.out, new.taken = (), None, None, frozenset(), None
         new.read, new.write, new.prepare = read, write, prepare
         new.saved, new.kept, new.apart = saved, {}, frozenset()
         new.node_of = new.edges_of = new.tangents = None

@@ -10,6 +10,7 @@ from torchlike._dynamo._decorators import error_on_graph_break as error_on_graph
 from torchlike._dynamo._decorators import optimize as optimize
 from torchlike._dynamo._decorators import patch_dynamo_config as patch_dynamo_config
 from torchlike._dynamo._decorators import run as run
+from torchlike._dynamo._export import export as export
 from torchlike.compiler._backends import list_backends as list_backends
 from torchlike.compiler._backends import lookup_backend as lookup_backend
 from torchlike.compiler._backends import register_backend as register_backend
@@ -17,7 +18,6 @@ from torchlike.compiler._controls import allow_in_graph as allow_in_graph
 from torchlike.compiler._controls import assume_constant_result as assume_constant_result
 from torchlike.compiler._controls import disable as disable
 from torchlike.compiler._controls import disallow_in_graph as disallow_in_graph
-from torchlike.compiler._controls import export as export
 from torchlike.compiler._controls import forbid_in_graph as forbid_in_graph
 from torchlike.compiler._controls import graph_break as graph_break
 from torchlike.compiler._controls import is_compiling as is_compiling

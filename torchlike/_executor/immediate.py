@@ -186,6 +186,21 @@ def uploaded(array: Any, device: jax.Device | None = None) -> jax.Array:
     return adopted(aligned(array), device, wide)
 
 
+def put_beside(array: np.ndarray, like: Any) -> jax.Array:
+    """As :func:`uploaded`, where ``like``, an array or what stands for one, lies; while jax traces too."""
+    place, committed = like.sharding, like._committed
+    if batched_device_put is None or not (X64 and jax.config.jax_enable_x64):
+        with jax.ensure_compile_time_eval():
+            return uploaded(array, next(iter(place.device_set)) if committed else None)
+    aval = _aval(array.shape, array.dtype)
+    return batched_device_put(aval, place, [aligned(array)], list(place.device_set), committed=committed)
+
+
+@functools.lru_cache(4096)
+def _aval(shape: tuple[int, ...], dtype: np.dtype) -> Any:
+    return jax.core.ShapedArray(shape, dtype)
+
+
 def adopted(array: np.ndarray, device: jax.Device | None = None, wide: bool = True) -> jax.Array:
     """A numpy array as a jax array, which shares its memory where that begins at a multiple of 64 bytes."""
     place = place_of(()) if device is None else SingleDeviceSharding(device)

@@ -47,4 +47,4 @@ def one_by_one(f: Callable, *tensors: Any) -> Any:
 
 def mapped(tensor: Any) -> bool:
     """Whether a tensor holds a level's value."""
-    return tensor is not None and isinstance(tensor._storage.value, LevelValue)
+    return tensor is not None and isinstance(tensor._storage.form, LevelValue)

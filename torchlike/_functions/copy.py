@@ -111,7 +111,7 @@ def format_of(t):
 
 
 def _flat(t):
-    if isinstance(t._storage.value, LevelValue):
+    if isinstance(t._storage.form, LevelValue):
         restride(t, contiguous_strides(t.shape))
     t._view = t._storage.strides = None
     return t
@@ -260,7 +260,7 @@ def __deepcopy__(self, memo):
 
 def _copied(t, memo):
     """A leaf with the layout of ``t`` over a copy of its storage, one for all tensors that share it."""
-    if isinstance(t._storage.value, LevelValue):
+    if isinstance(t._storage.form, LevelValue):
         raise NotImplementedError(
             "Cannot access storage of BatchedTensorImpl: a tensor inside of vmap has none of its own to copy; use "
             "clone()"
@@ -270,7 +270,7 @@ def _copied(t, memo):
             "Cannot access storage of TensorWrapper: a tensor inside of grad() has none of its own to copy; use clone()"
         )
     if subclassed(t):
-        wrapper = isinstance(t._storage.value, Outer)
+        wrapper = isinstance(t._storage.form, Outer)
         new = seen("clone.default", t) if wrapper else seen("new_empty.default", t, [], pin_memory=False)
         _demand_copy(t, new, "clone" if wrapper else "new_empty")
         if wrapper:
@@ -290,9 +290,10 @@ def _demand_copy(t, new, method):
     """Refuse to copy a tensor whose class makes another class of it."""
     if type(new) is not type(t):
         kind = "wrapper" if method == "clone" else "non-wrapper"
+        which = "cloning" if method == "clone" else "that function"
         raise RuntimeError(
             f"The default implementation of __deepcopy__() for {kind} subclasses only works for subclass types that "
-            f"implement {method}() and for which that function returns another instance of the same subclass: for "
+            f"implement {method}() and for which {which} returns another instance of the same subclass: for "
             f"{type(t).__name__} it gave a {type(new).__name__}. Implement it in __torch_dispatch__, or override "
             "__deepcopy__()."
         )
@@ -320,7 +321,7 @@ def _reduced(t):
     """The function and the arguments that make a tensor like ``t``, of class Tensor, over its storage."""
     if (parts := value(t)) is not None:
         return _rebuild_sparse_tensor, (t.layout, _parts_of(parts))
-    if isinstance(t._storage.value, jax.core.Tracer):
+    if isinstance(t._storage.form, jax.core.Tracer):
         raise pickle.PicklingError("a tensor that jax traces cannot be pickled or saved: its value is not known")
     size, stride = tuple(t.shape), t.stride()
     if t.is_meta:

@@ -242,7 +242,7 @@ def _words_of_key(name, generator):
 
 def place_of(t):
     """The device of ``t``, None if it is being traced."""
-    return None if isinstance(t._storage.value, jax.core.Tracer) else t.device
+    return None if isinstance(t._storage.form, jax.core.Tracer) else t.device
 
 
 # ----- the default generator -----

@@ -6,7 +6,7 @@ import torchlike._base.device as devices
 import torchlike._base.dtypes as dtypes
 from torchlike._aten.subclass import as_subclass as make_instance
 from torchlike._core.conversion import convert
-from torchlike._core.conversion.convert import tensor
+from torchlike._core.conversion.convert import as_tensor, tensor
 from torchlike._core.conversion.factories import constant
 from torchlike._core.dispatch.view_calls import call_view
 from torchlike._core.tensor.size import Size
@@ -40,7 +40,8 @@ def _construct(name, args, dtype, device, place):
     if len(args) == 1 and isinstance(args[0], Size):
         args = tuple(args[0])
     elif len(args) == 1 and not (isinstance(args[0], int) and not isinstance(args[0], bool)):
-        return tensor(_sequence(args[0]), dtype=kind, device=device)
+        make = as_tensor if isinstance(args[0], np.ndarray) else tensor  # an array's memory is shared
+        return make(_sequence(args[0]), dtype=kind, device=device)
     for n in args:
         if n < 0:
             raise RuntimeError(f"Trying to create tensor with negative dimension {n}: {list(args)}")

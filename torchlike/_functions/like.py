@@ -38,7 +38,7 @@ def _asked(name, t, dtype, device):
 
 def _made(like, shape, make, device, requires_grad):
     """A tensor of ``make(shape)``; inside of vmap one for each example of ``like``."""
-    if isinstance(like._storage.value, LevelValue):
+    if isinstance(like._storage.form, LevelValue):
         return alike(lambda shape: finish(make(shape), None, device, requires_grad), like, shape)
     new = finish(make(tuple(shape)), None, device, requires_grad)
     return spread_as(like, new) if USED else new
@@ -171,7 +171,7 @@ def new_empty_strided(self, size, stride, dtype=None, layout=None, device=None, 
         args = self, list(size), list(stride)
         return _seen_like("new_empty_strided", args, dtype, device, requires_grad)
     kind, device = _asked("new_empty_strided", self, dtype, device)
-    if not isinstance(self._storage.value, LevelValue):
+    if not isinstance(self._storage.form, LevelValue):
         return strided("new_empty_strided", size, stride, kind, device, requires_grad)
     size, stride = tuple(size), tuple(stride)
     extent = 0 if 0 in size else 1 + sum([(n - 1) * s for n, s in zip(size, stride, strict=True)])

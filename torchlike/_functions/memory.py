@@ -5,8 +5,9 @@ import warnings
 import torchlike._base.device as devices
 from torchlike._base.dtypes import TENSOR_TYPES
 from torchlike._base.once import warn_once
+from torchlike._core.tensor.host_memory import demand_accelerator
 from torchlike._core.tensor.tensor import Tensor
-from torchlike._core.tensor.untyped_storage import demand_accelerator, untyped_storage
+from torchlike._core.tensor.untyped_storage import untyped_storage
 from torchlike._decl.settings import set_default_dtype
 from torchlike._functions._install import function, method
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from torchlike._base.state import AUTOCAST, state
-from torchlike._core.conversion.factories import from_numpy
+from torchlike._core.conversion.convert import copied_array
 from torchlike._core.dispatch.dispatch import call
 from torchlike._core.tensor.tensor import Tensor
 from torchlike._functions import samples
@@ -84,11 +84,11 @@ def _kept(layers, length, batch, width, p, engine, steps=None):  # type: ignore[
 def _packed(mode, data, batch_sizes, hx, *rest):  # type: ignore[no-untyped-def]
     counts = np.asarray(batch_sizes.tolist(), np.int64)
     width = int(counts[0])
-    lengths = from_numpy((counts[:, None] > np.arange(width)).sum(0)).to(data.device)
+    lengths = copied_array((counts[:, None] > np.arange(width)).sum(0)).to(data.device)
     steps = packed.padded_rows(counts, len(counts))
-    padded = call(packed.pad, (data, from_numpy(steps).to(data.device), 0.0), ())
+    padded = call(packed.pad, (data, copied_array(steps).to(data.device), 0.0), ())
     out, *last = _run(mode, padded, hx, rest[0], lengths, *rest[1:], False, steps)
-    rows = from_numpy(packed.packed_rows(counts, width)).to(data.device)
+    rows = copied_array(packed.packed_rows(counts, width)).to(data.device)
     return (call(packed.pack, (out, rows), ()), *last)
 
 

@@ -20,7 +20,17 @@ from torchlike._core.dispatch.view_calls import call_view
 from torchlike._core.tensor import untyped_storage
 from torchlike._core.tensor.arguments import demand_given
 from torchlike._core.tensor.memory_format import demand_format, format_strides
-from torchlike._core.tensor.mutation import become, bump, count_with, current, extras_of, reshape, set_history
+from torchlike._core.tensor.mutation import (
+    become,
+    bump,
+    count_with,
+    current,
+    demand_own,
+    extras_of,
+    reshape,
+    set_history,
+)
+from torchlike._core.tensor.shared_memory import demand_resizable
 from torchlike._core.tensor.storage import UNTRACKED, Version
 from torchlike._core.tensor.tensor import Tensor, alias, fresh, preserve_format, value_of
 from torchlike._executor.immediate import too_large
@@ -42,7 +52,7 @@ def _become(t, node, op, args):
     name = f"{op.schema.name}_.{overload}"
     if subclassed(t):
         return _shown(t, node, op, args, name)
-    levelled = isinstance(t._storage.value, LevelValue) and not t._storage.stands
+    levelled = isinstance(t._storage.form, LevelValue) and not t._storage.stands
     with announced(name, t, *args):
         new = call_view(op, (t,), args)
     if new._ex is not None and "tangents" in new._ex:
@@ -146,16 +156,19 @@ def resize_(self, *size, memory_format=None):
     if shape == tuple(self.shape) and memory_format is None:
         return self
     strides = contiguous_strides(shape) if memory_format is None else format_strides(shape, memory_format)
-    if isinstance(self._storage.value, LevelValue):
+    if isinstance(self._storage.form, LevelValue):
         raise NotImplementedError("resize_() inside of vmap is not supported; use reshape(), or new_zeros(), copy_()")
-    bump(self)
     offset, count = self._layout.offset, numel(shape)
     if count * self.dtype.itemsize >= 2**63:
         raise too_large(shape, self.dtype.np)
-    if offset + count > numel(self._storage.value.shape):
+    grows = offset + count > numel(self._storage.form.shape)
+    if grows:
+        demand_resizable(self._storage)
+    bump(self)
+    if grows:
         _grow(self, offset + count)
     storage = self._storage
-    if storage.value.shape == shape and storage.strides is None and strides == contiguous_strides(shape):
+    if storage.form.shape == shape and storage.strides is None and strides == contiguous_strides(shape):
         reshape(self, None)
     else:
         layout = Layout(shape, strides, offset)
@@ -164,7 +177,7 @@ def resize_(self, *size, memory_format=None):
 
 
 def _grow(t, count):
-    size = numel(t._storage.value.shape)
+    size = numel(t._storage.form.shape)
     flat = call_view(views.as_strided, (t.detach(),), ((size,), (1,), 0))
     number = unwritten(t.dtype) or None
     become(t, call(pads.constant_pad_nd, (flat, number), ((0, count - size),))._storage, None)
@@ -234,7 +247,7 @@ def set_(self, source=None, storage_offset=0, size=None, stride=None):
     if size is not None:
         strides = contiguous_strides(tuple(size)) if stride is None else tuple(stride)
         source = source.detach().as_strided(size, strides, storage_offset)
-    if isinstance(source._storage.value, LevelValue) or isinstance(self._storage.value, LevelValue):
+    if isinstance(source._storage.form, LevelValue) or isinstance(self._storage.form, LevelValue):
         raise RuntimeError(
             "vmap: aten::set_(self, *extra_args) is not possible: a tensor inside of vmap has no memory of its own "
             "that others could share. Please try to use out-of-place operators instead of aten::set_."
@@ -249,6 +262,7 @@ def set_(self, source=None, storage_offset=0, size=None, stride=None):
     demand_writable(self)
     if self.requires_grad and state.grad:
         demand_rebasable(self)
+    demand_own(self._storage.value, source._storage.value)
     become(self, source._storage, source._view)
     if source.is_inference():
         count_with(self, UNTRACKED)

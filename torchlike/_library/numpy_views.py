@@ -1,7 +1,7 @@
 """numpy arrays that stand for tensors which a kernel changes.
 
-PyTorch's ``x.numpy()`` shares the memory of x; a jax array never changes, so ours is a copy. While a kernel runs
-that is declared to change x, what it writes into such a copy is carried over to x at its end.
+While a kernel runs that is declared to change x, ``x.numpy()`` is a copy, and what the kernel writes into it is carried
+over to x at its end: as one change, which is counted once.
 """
 
 from collections.abc import Iterator
@@ -10,7 +10,7 @@ from contextlib import contextmanager
 import numpy as np
 
 from torchlike._core.conversion import convert
-from torchlike._core.conversion.convert import from_numpy
+from torchlike._core.conversion.convert import copied_array
 from torchlike._core.tensor.mutation import write, write_silently
 from torchlike._core.tensor.tensor import Tensor, value_of
 
@@ -32,4 +32,4 @@ def as_numpy(targets: list[Tensor], counted: bool = True) -> Iterator[None]:
         convert.LENDING.note = before
     for t, array, original in given:
         if array.tobytes() != original.tobytes():
-            (write_silently if counted else write)(t, value_of(from_numpy(array)))
+            (write_silently if counted else write)(t, value_of(copied_array(array)))

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from torchlike._base.state import no_grad, state
-from torchlike._core.conversion.convert import from_numpy
+from torchlike._core.conversion.convert import copied_array
 from torchlike._core.tensor.mutation import enter, lend, store, write, write_silently
 from torchlike._core.tensor.tensor import Tensor, array_of, is_tensor, wrap
 from torchlike._executor.immediate import Abstract
@@ -22,7 +22,7 @@ from torchlike._transforms.interpreter.native import open_net
 
 def is_traced(given: list[Tensor]) -> bool:
     """Whether jax is tracing any of the values, or a function of them is made a program."""
-    return state.capture is not None or any(isinstance(t._storage.value, jax.core.Tracer) for t in given)
+    return state.capture is not None or any(isinstance(t._storage.form, jax.core.Tracer) for t in given)
 
 
 def run(operator: Any, kernel: Callable, args: tuple, kwargs: dict) -> Any:
@@ -102,7 +102,7 @@ def _on_host(operator: Any, kernel: Callable, args: tuple, kwargs: dict) -> Any:
     def host(*values: Any) -> tuple:
         given = list(others)
         for i, value in zip(places, values, strict=True):
-            given[i] = from_numpy(np.array(value))
+            given[i] = copied_array(np.array(value))
         these_args, these_kwargs = jax.tree.unflatten(tree, given)
         with no_grad(), numpy_views.as_numpy([given[i] for i in targets]):
             out = results.checked(operator.schema, kernel(*these_args, **these_kwargs))

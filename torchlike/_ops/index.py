@@ -309,8 +309,14 @@ def _check_select(self, dim, index):
     return (_in_slices if self.size else _in_nothing)(self, dim, index=index)
 
 
+def _slices_taken(shape, places, dim):
+    if not -len(shape) <= dim < len(shape) or places.ndim != 1 or places.dtype.kind != "i" or (places < 0).any():
+        return None
+    return (*[slice(None)] * (dim % len(shape)), places)
+
+
 @op("index_select(Tensor self, int dim, Tensor index) -> Tensor", out="apart", variants="function method out",
-    check=_check_select,
+    check=_check_select, taken=_slices_taken,
     vjp={"self": lambda grad, dim, index, self_aval:
          aten.index_add(aten.new_zeros(grad, self_aval.shape, options=True), dim, index, grad)}, jvp="kernel",
     saved="dim index! self_sym_sizes")  # fmt: skip

@@ -289,7 +289,7 @@ def memory_order(layout):
 
 
 def _prepare_as_strided(t, size, stride, storage_offset):
-    base = t._storage.value
+    base = t._storage.form
     strides = t._storage.strides
     order = None if strides is None else memory_order(Layout(base.shape, strides, 0))
     new = g.as_strided(t._layout, size, stride, storage_offset, numel(base.shape) * base.dtype.itemsize // t.itemsize,
@@ -421,7 +421,7 @@ def is_neg(t):
 
 def _applied(op, t):
     """Whether an odd number of the view's steps is ``op``, of which two cancel; those below a level count too."""
-    view, value = t._view, t._storage.value
+    view, value = t._view, t._storage.form
     odd = view is not None and sum([step[0].name == op.name for step in view.steps]) % 2 == 1
     return odd is not _applied(op, value.inner) if isinstance(value, LevelValue) else odd
 

@@ -158,7 +158,6 @@ _DISK = "programs are compiled again in each process, from kernels that are kept
 wrap_numpy = _refused("torch.compiler.wrap_numpy", "write the function with tensors")
 load_cache_artifacts = _refused("torch.compiler.load_cache_artifacts", _DISK)
 load_compiled_function = _refused("torch.compiler.load_compiled_function", _DISK)
-export = _refused("torch._dynamo.export", "use torch.fx.symbolic_trace or make_fx, or fullgraph=True")
 
 
 # -- marks on tensors: accepted, since programs have static shapes -----------------------------------------

@@ -14,7 +14,7 @@ import jax
 import numpy as np
 
 from torchlike._base import dtypes
-from torchlike._core.conversion.convert import from_numpy
+from torchlike._core.conversion.convert import copied_array
 from torchlike._core.tensor.tensor import Tensor, array_of
 from torchlike._executor.immediate import Abstract
 from torchlike.export._inputs import Input, Inputs, packed_ranges, packed_shape, unpacked_ranges, unpacked_shape
@@ -179,7 +179,7 @@ def _tensor(slot: Slot, data: bytes, requires_grad: bool) -> Tensor:
     size = int(np.prod(slot.shape)) * dtype.itemsize
     if len(data) != size:
         raise RuntimeError(f"torch.export.load: {slot.names[0]} has {len(data)} bytes in the file instead of {size}")
-    t = from_numpy(np.frombuffer(data, dtype).reshape(slot.shape))
+    t = copied_array(np.frombuffer(data, dtype).reshape(slot.shape))
     return Parameter(t, requires_grad) if slot.kind == "parameter" else t.requires_grad_(requires_grad)
 
 

@@ -49,7 +49,7 @@ def register(cls: type[Tensor], make: Callable[[Tensor, bool], Tensor]) -> None:
     def flatten(t: Tensor) -> tuple[tuple[jax.Array], tuple[bool, bool, bool]]:
         _demand_no_tangent(t)
         follows = t.requires_grad and bool(state.grad)
-        if type(t._storage.value) is Stand:
+        if type(t._storage.form) is Stand:
             return (t._storage.value.leaf,), t._storage.value.kind
         return (array_of(t),), (t.requires_grad and t.is_leaf, follows and not t.is_leaf, follows and _is_outside(t))
 
@@ -110,7 +110,7 @@ def _operand(t: Tensor) -> jax.Array:
         RuntimeError: the tensor is part of a graph, has a tangent, or stands for many examples, all of which the
             result would silently not be.
     """
-    if isinstance(t._storage.value, LevelValue):
+    if isinstance(t._storage.form, LevelValue):
         raise _inside(t)
     _demand_no_tangent(t)
     if t.requires_grad and state.grad and _is_outside(t):

@@ -244,7 +244,7 @@ class GroupOptimizer(Optimizer):
         """
         devices = _get_capturable_supported_devices()
         if state.capture is None and any(
-            p.device.type not in (*devices, "tpu") and not isinstance(p._storage.value, jax.core.Tracer) for p in params
+            p.device.type not in (*devices, "tpu") and not isinstance(p._storage.form, jax.core.Tracer) for p in params
         ):
             tensors = ", ".join(["params", *[f"{name}s" for name in reversed(self._scalars) if name != "step"]])
             raise AssertionError(

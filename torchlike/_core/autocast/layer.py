@@ -52,7 +52,7 @@ def eligible(x: Any, kind: str) -> bool:
 def _place(x: Tensor) -> str:
     """The type of device that ``x`` is on; what a program computes is where the program reads."""
     capture = state.capture
-    while capture is not None and isinstance(x._storage.value, jax.core.Tracer):
+    while capture is not None and isinstance(x._storage.form, jax.core.Tracer):
         if capture.home is not None:
             return capture.home
         capture = capture.outer

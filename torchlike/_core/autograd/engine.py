@@ -426,7 +426,8 @@ class _Task:
                     grad = as_before(leaf._storage.value, grad)
                 set_grad(leaf, fresh(grad) if plain else self.first_gradient(leaf, grad))
             elif self.create:
-                set_grad(leaf, call(add, (old, grad, None), ()))
+                first = grad if isinstance(old._storage.value, SparseValue) else old  # dense + sparse, never the other
+                set_grad(leaf, call(add, (first, old if first is grad else grad, None), ()))
             else:
                 value = value_of(old)
                 if value.shape != grad.shape:
@@ -447,7 +448,7 @@ class _Task:
     def first_gradient(self, leaf: Tensor, grad: Any) -> Tensor:
         """A new ``.grad``, in the memory order of the leaf."""
         if self.create:
-            if isinstance(grad._storage.value, SparseValue):
+            if isinstance(grad._storage.form, SparseValue):
                 return call(clone, (grad,), (None,))
             grad = call_inplace(copy.inplace, (wrap(immediate.zeros(grad.shape, grad.dtype.np)), grad), (False,))
         else:

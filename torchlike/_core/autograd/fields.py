@@ -181,7 +181,7 @@ _IN_TRANSFORM = (
 
 def detach_(t: Tensor) -> Tensor:
     """Cut the tensor from its history, in place."""
-    if t._diff is not None or isinstance(t._storage.value, LevelValue):
+    if t._diff is not None or isinstance(t._storage.form, LevelValue):
         raise RuntimeError(
             "Can't detach views in-place. Use detach() instead. If you are using DistributedDataParallel (DDP) "
             "for training, and gradient_as_bucket_view is set as True, gradients are views of DDP buckets, and hence "

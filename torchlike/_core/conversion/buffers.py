@@ -8,8 +8,9 @@ import numpy as np
 
 import torchlike._base.device as devices
 import torchlike._base.dtypes as dtypes
-from torchlike._core.conversion.convert import from_dlpack, tensor
-from torchlike._core.conversion.factories import demand_strided, finish
+from torchlike._base.once import warn_once
+from torchlike._core.conversion.convert import copied_array, from_dlpack, of_array, over_array, requiring, tensor
+from torchlike._core.conversion.factories import demand_strided
 from torchlike._core.conversion.storages import of_storage
 from torchlike._core.overrides.torch_function import unseen
 from torchlike._core.tensor import arguments
@@ -25,19 +26,31 @@ def asarray(obj: Any, *, dtype: OptDtype = None, device: DeviceLike = None, copy
     """``obj`` (a tensor, array, buffer, number or nested sequence) as a tensor.
 
     A tensor is returned as it is (detached, if ``requires_grad`` is False) where nothing changes, unless
-    ``copy``; other data are always copied. ``copy=False`` raises ValueError where a copy is needed.
+    ``copy``; of an array, buffer or DLPack capsule the memory is shared then. ``copy=False`` raises ValueError where a
+    copy is needed.
     """
     kind = None if dtype is None else arguments.as_dtype("asarray", "dtype", dtype)
     if isinstance(obj, Tensor):
         return _as_tensor(obj, kind, device, copy, requires_grad)
-    if copy is False and not isinstance(obj, np.ndarray | np.generic):
-        raise ValueError("can't alias arbitrary sequence into a tensor.")
+    if isinstance(obj, np.ndarray):
+        return _shared(of_array(obj, None, "cpu"), kind, device, copy, requires_grad)
     if type(obj).__name__ == "PyCapsule":
-        return _as_tensor(from_dlpack(obj), kind, device, None, bool(requires_grad))
+        return _shared(from_dlpack(obj), kind, device, copy, requires_grad)
     if isinstance(obj, bytes | bytearray | memoryview):
         t = frombuffer(obj, dtype=kind or dtypes.get_default_dtype())
-        return finish(t._storage.value, None, device, bool(requires_grad))
+        return _shared(t, kind, device, copy, requires_grad)
+    if copy is False and isinstance(obj, np.generic):
+        raise RuntimeError("can't alias NumPy scalars. Either remove copy=False or transform it in a ndarray. ")
+    if copy is False:
+        raise ValueError("can't alias arbitrary sequence into a tensor.")
     return tensor(obj, dtype=kind, device=device, requires_grad=bool(requires_grad))
+
+
+def _shared(
+    t: Tensor, kind: dtypes.dtype | None, device: DeviceLike, copy: bool | None, requires_grad: bool | None
+) -> Tensor:
+    device = devices.default_device() if device is None else device
+    return _as_tensor(t, kind, device, copy, bool(requires_grad))
 
 
 @unseen
@@ -88,7 +101,7 @@ def from_file(
 def frombuffer(
     buffer: Any, *, dtype: dtypes.dtype, count: int = -1, offset: int = 0, requires_grad: bool = False
 ) -> Tensor:
-    """A vector with a copy of the bytes of ``buffer`` from ``offset``, seen as ``dtype``."""
+    """A vector over the bytes of ``buffer`` from ``offset``, seen as ``dtype``; those that never change are copied."""
     kind = arguments.as_dtype("frombuffer", "dtype", dtype)
     try:
         raw = memoryview(buffer).cast("B")
@@ -112,4 +125,11 @@ def frombuffer(
             "be greater than actual "
             f"buffer length ({size} bytes)"
         )
-    return finish(np.frombuffer(raw, kind.np, count, offset), None, None, requires_grad)
+    array = np.frombuffer(raw, kind.np, count, offset)
+    if raw.readonly:
+        warn_once(
+            "The given buffer is not writable. The tensor reads it, but a change of the tensor will not be seen there; "
+            "copy the buffer if that is not meant.",
+        )
+    t = copied_array(array) if isinstance(buffer, bytes) else over_array(array)
+    return requiring(t) if requires_grad else t

@@ -13,23 +13,25 @@ import numpy as np
 import torchlike._base.device as devices
 import torchlike._base.dtypes as dtypes
 from torchlike._base.frames import warn
-from torchlike._base.layout import Layout, is_dense
+from torchlike._base.layout import Layout, contiguous_strides, is_dense
 from torchlike._base.once import warn_once
 from torchlike._base.state import state
 from torchlike._base.tracing import UnknownValueError
 from torchlike._core.conversion.python_data import checked, host_array
 from torchlike._core.conversion.storages import of_storage
 from torchlike._core.dispatch.observers import seen, subclassed, watched
+from torchlike._core.dispatch.view_calls import call_view
 from torchlike._core.overrides.torch_function import DOORS, unseen
 from torchlike._core.tensor.memory_order import restride
-from torchlike._core.tensor.tensor import Tensor, array_of, device_of, fresh, value_of
+from torchlike._core.tensor.shared_memory import adopt, array_over, over
+from torchlike._core.tensor.tensor import Tensor, alias, array_of, device_of, fresh, value_of
 from torchlike._core.tensor.untyped_storage import TypedStorage, UntypedStorage
 from torchlike._executor.immediate import Abstract, uploaded
 from torchlike._executor.level import LevelValue
 from torchlike._executor.pending import Pending, settled
 from torchlike._executor.sparse import SparseValue
 from torchlike._executor.spread import USED, layout_of
-from torchlike._ops.view import is_conj, is_neg
+from torchlike._ops.view import as_strided, is_conj, is_neg
 
 if TYPE_CHECKING:
     from torchlike._base.device import device as Device
@@ -118,7 +120,7 @@ def new_tensor(data: Any, dtype: Any = None, device: DeviceLike = None, requires
 
 @unseen
 def as_tensor(data: Any, dtype: dtype | None = None, device: DeviceLike = None) -> Tensor:
-    """``data`` as a tensor: itself where nothing changes, else as :func:`tensor` (numpy data are copied).
+    """``data`` as a tensor: itself, or over the memory of an array, where nothing changes, else as :func:`tensor`.
 
     >>> import torchlike as torch
     >>> x = torch.ones(2)
@@ -127,25 +129,79 @@ def as_tensor(data: Any, dtype: dtype | None = None, device: DeviceLike = None) 
     """
     if isinstance(data, Tensor):
         return data.to(device=device or data.device, dtype=dtype or data.dtype)
+    if isinstance(data, np.ndarray):
+        return of_array(data, None if dtype is None else dtypes.as_dtype(dtype), device)
     return new_tensor(data, dtype, device)
 
 
-def from_numpy(array: np.ndarray) -> Tensor:
-    """A tensor with a copy of a numpy array (jax arrays never change, so memory is not shared).
+def of_array(array: np.ndarray, dtype: dtype | None, device: DeviceLike) -> Tensor:
+    """A tensor of the numbers of an array, over its memory where neither dtype nor device ask for another."""
+    place = devices.default_device() if device is None else devices.as_device(device)
+    checked(array)
+    if place.type != "cpu" or place.index or (dtype is not None and dtypes.from_np(array.dtype) is not dtype):
+        return new_tensor(array, dtype, device)
+    return from_numpy(array)
 
-    Strides are the array's where its elements fill a block of memory.
+
+def from_numpy(array: np.ndarray) -> Tensor:
+    """A tensor over the memory of a numpy array: what either of them writes, the other one reads.
+
+    An array that is not writable is read, and warned of; the first change of the tensor gives it memory of its own.
+    Inside of functions that jax traces, and of vmap and grad, the array is copied.
 
     >>> import numpy, torchlike as torch
-    >>> torch.from_numpy(numpy.arange(3))
-    tensor([0, 1, 2])
+    >>> a = numpy.zeros(3)
+    >>> t = torch.from_numpy(a)
+    >>> a[0] = 1
+    >>> t += 1
+    >>> t, a
+    (tensor([2., 1., 1.], dtype=torch.float64), array([2., 1., 1.]))
     """
     if not isinstance(array, np.ndarray):
         raise TypeError(f"expected np.ndarray (got {type(array).__name__})")
+    warn_of_read_only(array)
+    t = over_array(array)
+    return seen("lift_fresh.default", t) if state.dispatch_modes else t
+
+
+def warn_of_read_only(array: np.ndarray) -> None:
+    """Say once that changes of a tensor will not be seen in an array that is not writable."""
+    if not array.flags.writeable:
+        warn_once(
+            "The given NumPy array is not writable. The tensor reads its memory, but a change of the tensor will not "
+            "be seen there; copy the array if that is not meant.",
+            stacklevel=3,
+        )
+
+
+def over_array(array: np.ndarray) -> Tensor:
+    """A tensor over the memory of an array, or of a copy where memory cannot be shared."""
+    checked(array)
+    if any([s % array.itemsize for s in array.strides]):
+        raise ValueError(
+            "given numpy array strides not a multiple of the element byte size. Copy the numpy array to reallocate the "
+            "memory."
+        )
+    found = over(array)
+    if found is None:
+        return copied_array(array)
+    stand, memory, layout = found
+    t = fresh(stand)
+    adopt(t._storage, memory)
+    if stand.shape != layout.shape:
+        return alias(call_view(as_strided, (t,), layout))
+    if layout.strides != contiguous_strides(layout.shape):
+        restride(t, layout.strides)
+    return t
+
+
+def copied_array(array: np.ndarray) -> Tensor:
+    """A tensor with a copy of an array, of its strides where its elements fill a block of memory."""
     t = fresh(place(checked(array), None))
     strides = tuple([s // array.itemsize for s in array.strides])
     if array.size and not array.flags.c_contiguous and is_dense(Layout(array.shape, strides, 0)):
         restride(t, strides)
-    return seen("lift_fresh.default", t) if state.dispatch_modes else t
+    return t
 
 
 def from_jax_array(array: jax.Array) -> Tensor:
@@ -164,13 +220,47 @@ def from_jax_array(array: jax.Array) -> Tensor:
     return fresh(jax.lax.convert_element_type(array, array.dtype))
 
 
-def from_dlpack(ext_tensor: Any, **kwargs: Any) -> Tensor:
-    """A tensor from any object with ``__dlpack__``."""
-    if isinstance(ext_tensor, Tensor):
-        return from_jax_array(array_of(ext_tensor))
-    if type(ext_tensor).__name__ == "PyCapsule":
-        return from_numpy(np.from_dlpack(_OfCapsule(ext_tensor)))
-    return from_jax_array(jnp.from_dlpack(ext_tensor, **kwargs))
+def from_dlpack(ext_tensor: Any, *, device: DeviceLike = None, copy: bool | None = None) -> Tensor:
+    """A tensor from any object with ``__dlpack__``, over the same memory if that is the CPU's.
+
+    Arrays of jax, and those of other devices, never change. ``copy``: True for memory of its own, False to refuse what
+    needs that (ValueError). ``device``: where it shall be.
+    """
+    t = _of_dlpack(ext_tensor)
+    if device is not None and devices.as_device(device) != t.device:
+        if copy is False:
+            raise ValueError(f"cannot move (i.e. copy) a tensor from {t.device} to {devices.as_device(device)}")
+        return t.to(devices.as_device(device))
+    return t.clone() if copy else t
+
+
+def _of_dlpack(x: Any) -> Tensor:
+    if isinstance(x, Tensor):
+        _demand_exportable(x)
+        return x.detach()
+    if isinstance(x, np.ndarray):
+        return over_array(x)
+    if type(x).__name__ == "PyCapsule":
+        x = _OfCapsule(x)
+    if isinstance(x, jax.Array) or not hasattr(x, "__dlpack_device__") or x.__dlpack_device__()[0] != 1:
+        return from_jax_array(jnp.from_dlpack(x))
+    try:
+        array = np.from_dlpack(x)
+    except (TypeError, BufferError, RuntimeError):  # of a dtype that numpy lacks
+        return from_jax_array(jnp.array(jnp.from_dlpack(x)))
+    return over_array(_writable(array))
+
+
+class _Lasting:
+    """The memory of an array that an older protocol cannot tell to be writable; it lasts as long as this."""
+
+    def __init__(self, array: np.ndarray) -> None:
+        facts = array.__array_interface__
+        self.array, self.__array_interface__ = array, facts | {"data": (facts["data"][0], False)}
+
+
+def _writable(array: np.ndarray) -> np.ndarray:
+    return array if array.flags.writeable or not array.size else np.asarray(_Lasting(array))
 
 
 class _OfCapsule:
@@ -211,20 +301,44 @@ def _demand_memory(t: Tensor) -> None:
         )
 
 
-def _dlpack(t: Tensor, **kwargs: Any) -> Any:
+def _demand_exportable(t: Tensor) -> None:
     _demand_memory(t)
-    return array_of(t).__dlpack__(**kwargs)
+    if t.requires_grad:
+        raise BufferError("Can't export tensors that require gradient, use tensor.detach()")
+    if is_conj(t):
+        raise BufferError("Can't export tensors with the conjugate bit set; use tensor.resolve_conj()")
+
+
+def _dlpack(t: Tensor, *, stream: int | None = None, **kwargs: Any) -> Any:
+    _demand_exportable(t)
+    if stream is not None and type(stream) is not int:
+        raise TypeError(f"stream must be ``int`` or ``none``, not {type(stream).__name__}")
+    if t.device.type == "cpu":
+        if stream not in (None, -1):
+            raise AssertionError(f"stream should be None on cpu, but got {stream}")
+        shared = array_over(t) if t.dtype.np.kind != "V" else None
+        if shared is not None and shared.flags.writeable:
+            return shared.__dlpack__(**kwargs)
+        stream = None
+    value: Any = array_of(t)
+    return value.__dlpack__(stream=stream, **kwargs)
 
 
 def numpy(t: Tensor, *, force: bool = False) -> np.ndarray:
-    """A numpy array with a writable copy of the values.
+    """A numpy array over the memory of the tensor: what either of them writes, the other one reads.
 
-    PyTorch shares memory here; a jax array never changes, so torchlike gives a copy: writing into it
-    does not change the tensor. ``force`` also detaches and moves to the CPU.
+    ``force`` also detaches and moves to the CPU; what is moved, conjugated or negated for that is a copy, as is what a
+    function that jax traces, vmap or grad is given, and a tensor that lies on several devices.
+
+    >>> import torchlike as torch
+    >>> t = torch.zeros(2)
+    >>> t.numpy()[0] = 1
+    >>> t
+    tensor([1., 0.])
     """
     if subclassed(t):
         raise RuntimeError(".numpy() is not supported for tensor subclasses, whose __torch_dispatch__ has the values.")
-    if isinstance(t._storage.value, SparseValue):
+    if isinstance(t._storage.form, SparseValue):
         raise TypeError(f"can't convert {t.layout} layout tensor to numpy. Use Tensor.to_dense() first.")
     if t._storage.stands and not t._storage.level.dead:
         raise RuntimeError(
@@ -248,6 +362,10 @@ def numpy(t: Tensor, *, force: bool = False) -> np.ndarray:
         )
     if t.dtype.np.kind == "V":
         raise TypeError(f"Got unsupported ScalarType {t.dtype.scalar_name}")
+    if LENDING.note is None:
+        shared = array_over(t)
+        if shared is not None:
+            return shared
     array = np.array(host(t))
     if LENDING.note is not None:
         LENDING.note(t, array)
@@ -274,7 +392,7 @@ def item(t: Tensor) -> Any:
         raise RuntimeError(f"a Tensor with {t.numel()} elements cannot be converted to Scalar")
     if watched(t):
         return seen("_local_scalar_dense.default", t)
-    if isinstance(t._storage.value, LevelValue):
+    if isinstance(t._storage.form, LevelValue):
         return t._storage.value.item()
     if t.is_meta:
         raise RuntimeError("Tensor.item() cannot be called on meta tensors: they have no numbers")
@@ -291,14 +409,18 @@ def tolist(t: Tensor) -> Any:
 def to_array(t: Tensor, dtype: Any = None, copy: Any = None) -> np.ndarray:
     """``numpy.asarray(tensor)``."""
     array = numpy(t)
-    return array if dtype is None else array.astype(dtype)
+    if dtype is None or array.dtype == dtype:
+        return array.copy() if copy else array
+    if copy is False:
+        raise ValueError(f"Unable to avoid copy: a tensor of {t.dtype} is asked for as an array of {np.dtype(dtype)}")
+    return array.astype(dtype)
 
 
 def truth(t: Tensor) -> bool:
     if t.numel() != 1:
         what = "no values" if not t.numel() else "more than one value"
         raise RuntimeError(f"Boolean value of Tensor with {what} is ambiguous")
-    return bool(t._storage.value if isinstance(t._storage.value, LevelValue) else item(t))
+    return bool(t._storage.value if isinstance(t._storage.form, LevelValue) else item(t))
 
 
 def index(t: Tensor) -> int:
@@ -353,7 +475,7 @@ def from_ufunc(t: Tensor, array: Any, context: Any = None, return_scalar: bool =
 
 def jax_array(t: Tensor) -> jax.Array:
     """The value as a ``jax.Array``, without a copy (later in-place changes of the tensor do not reach it)."""
-    if isinstance(t._storage.value, SparseValue):
+    if isinstance(t._storage.form, SparseValue):
         raise TypeError(f"jax() is not supported for tensors of layout {t.layout}; use .to_dense().jax()")
     return array_of(t)
 

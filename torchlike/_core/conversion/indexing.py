@@ -23,7 +23,7 @@ from torchlike._core.dispatch.expanded import fill_inplace
 from torchlike._core.dispatch.inplace import call_inplace, check_writable, demand_writable, rebase
 from torchlike._core.dispatch.view_calls import Shaped, call_view
 from torchlike._core.tensor.arguments import KIND
-from torchlike._core.tensor.memory_order import restride
+from torchlike._core.tensor.memory_order import follow, restride
 from torchlike._core.tensor.mutation import bump, enter, store
 from torchlike._core.tensor.storage import CAPTURES
 from torchlike._core.tensor.tensor import Tensor, fresh, value_of
@@ -31,6 +31,7 @@ from torchlike._core.tensor.views import chain_read, chain_write
 from torchlike._decl.derive import Derived
 from torchlike._executor import immediate
 from torchlike._executor.level import LevelValue
+from torchlike._executor.pending import Array
 from torchlike._executor.sparse import LAYER, SparseValue
 from torchlike._ops import index as ops
 from torchlike._ops import shape as shapes
@@ -59,7 +60,10 @@ def getitem(self: Tensor, index: Any) -> Tensor:
     if indices is None:
         return call_view(views.alias, (self,), ()) if view is self else view
     mask, dim = _single_mask(view, indices)
-    if mask is not None:
+    taken = _taken(view, indices) if view._storage.shared else None
+    if taken is not None:
+        out, where = taken
+    elif mask is not None:
         where = fixed(np.flatnonzero(known(mask)), view.device)
         out, where = call(ops.index_true, (view, where), (dim, mask.ndim)), [None] * dim + [where] * mask.ndim
     else:
@@ -70,6 +74,23 @@ def getitem(self: Tensor, index: Any) -> Tensor:
         if strides != contiguous_strides(tuple(out.shape)):
             restride(out, strides)
     return out
+
+
+def _taken(view: Tensor, indices: list[Any]) -> tuple[Tensor, list[Tensor | None]] | None:
+    """The result, and the index tensors, where numpy takes it out of memory that it shares; else None."""
+    if state.active or (view._rg and state.grad) or view.__class__ is not Tensor:
+        return None
+    where = _positions(view, indices)
+    found = [None if x is None else value_of(x) for x in where]
+    if any([x is not None and x.__class__ is not Array for x in found]):
+        return None
+    value = view._storage.rows(view, tuple([_FULL if x is None else np.asarray(x) for x in found]))
+    if value is None:
+        return None
+    out = fresh(value)
+    if ops.index.layout is not None:
+        follow(ops.index, (view, *where), ((len(where),),), out)
+    return out, where
 
 
 def _strides(layout: Layout, where: Sequence[Tensor | None], shape: Shape) -> tuple[int, ...]:
@@ -88,7 +109,7 @@ def _strides(layout: Layout, where: Sequence[Tensor | None], shape: Shape) -> tu
 
 def setitem(self: Tensor, index: Any, value: Any) -> None:
     """``self[index] = value``, with the value broadcast to what the index selects."""
-    if LAYER.used and isinstance(self._storage.value, SparseValue):
+    if LAYER.used and isinstance(self._storage.form, SparseValue):
         raise TypeError("Cannot assign to a sparse tensor")
     if not isinstance(value, _VALUES):
         raise TypeError(f"can't assign a {type(value).__name__} to a torch.{self.dtype.scalar_name}Tensor")
@@ -348,7 +369,8 @@ def _store(target: Tensor, new: Any) -> None:
     steps, ints = ((), ()) if view is None else (view.steps, view.ints)
     if CAPTURES:
         enter(storage)
-    store(storage, immediate.run(_assigner(steps), (), (storage.value, new, *ints)))
+    if not (storage.shared and steps and storage.written(target, new)):
+        store(storage, immediate.run(_assigner(steps), (), (storage.value, new, *ints)))
     bump(target)
 
 

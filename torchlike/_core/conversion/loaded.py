@@ -89,7 +89,7 @@ class LoadedStorage(UntypedStorage):
             self._host = host.view(np.uint8)
             return
         cell = self._cell
-        array, shape = host.view(cell.value.dtype), cell.value.shape
+        array, shape = host.view(cell.form.dtype), cell.form.shape
         if cell.strides is None:
             array = array.reshape(shape)
         else:

@@ -22,9 +22,9 @@ def of_storage(source: UntypedStorage | TypedStorage, dtype: dtype) -> Tensor:
             f"{source.dtype.scalar_name} for argument 1 'storage'"
         )
     cell = source.untyped().whole()._storage
-    t = wrap(cell.value)
+    t = wrap(cell.form)
     t._storage = t._vc = cell
     if cell.strides is not None:
-        t._view = View((), (), Layout(cell.value.shape, cell.strides, 0))
-    t = t.as_strided((numel(cell.value.shape),), (1,), 0)
+        t._view = View((), (), Layout(cell.form.shape, cell.strides, 0))
+    t = t.as_strided((numel(cell.form.shape),), (1,), 0)
     return t if t.dtype is dtype else t.view(dtype)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from torchlike._core.conversion.convert import from_numpy
+from torchlike._core.conversion.convert import tensor
 from torchlike._core.dispatch.dispatch import call
 from torchlike._core.dispatch.front import front
 from torchlike._core.dispatch.inplace import call_inplace
@@ -47,7 +47,7 @@ def _binary(op: Op, kernel: Kernel, runner: Callable[..., Any]) -> Callable[...,
         if other.__class__ in _OPERANDS or isinstance(other, _OPERAND_TYPES):
             return runner(kernel, (self, other), ())
         if equality and isinstance(other, np.ndarray):  # of PyTorch's operators only this one takes an array
-            return runner(kernel, (self, from_numpy(other)), ())
+            return runner(kernel, (self, tensor(other)), ())
         return NotImplemented
 
     return padded if tail else plain

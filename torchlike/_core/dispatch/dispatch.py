@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from torchlike._base.state import state
 from torchlike._core.autograd import node as nodes
 from torchlike._core.autograd import operator_node
@@ -79,6 +81,21 @@ def call(op: Kernel, inputs: Inputs, static: Static) -> Any:
 
 
 NEW = Form("new", call, fresh=True)
+
+
+def call_taken(op: Kernel, inputs: Inputs, static: Static) -> Any:
+    """As :func:`call`, for an operator with ``taken``: of memory that numpy sees only the elements are read."""
+    t, places = inputs
+    if t.__class__ is Tensor and t._storage.shared and not state.active and not (t._rg and state.grad):
+        where = value_of(places) if places.__class__ is Tensor else None
+        index = op.declaration.taken(tuple(t.shape), np.asarray(where), *static) if where.__class__ is Array else None
+        value = None if index is None else t._storage.rows(t, index)
+        if value is not None:
+            out = wrap(value)
+            if op.layout is not None and (op.laid or t._view is not None or places._view is not None):
+                layouts.follow(op, inputs, static, out)
+            return out
+    return call(op, inputs, static)
 
 
 def walk(call: Call) -> Any:

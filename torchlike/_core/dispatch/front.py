@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import torchlike._base.dtypes as dtypes
-from torchlike._core.dispatch.dispatch import call
+from torchlike._core.dispatch.dispatch import call, call_taken
 from torchlike._core.dispatch.inplace import call_inplace
 from torchlike._core.dispatch.out import call_out
 from torchlike._core.dispatch.view_calls import call_view
@@ -146,7 +146,8 @@ def _twice(function: str, name: str, numpy_name: str) -> NoReturn:
 
 
 _ENV = {
-    "Tensor": Tensor, "call": call, "call_inplace": call_inplace, "call_out": call_out, "call_view": call_view,
+    "Tensor": Tensor, "call": call, "call_taken": call_taken,
+    "call_inplace": call_inplace, "call_out": call_out, "call_view": call_view,
     "dtype": dtypes.dtype, "_UNSET": _UNSET, "_LISTS": frozenset((list, tuple, Size)),
     "exact": exact, "_twice": _twice,
     "demand_given": convert.demand_given,
@@ -177,6 +178,7 @@ def _source(op: Op, form: str, strict: bool, env: dict[str, Any]) -> str:
     lines += checks
     inputs, static = _handover(op, env)
     runner = "call_view" if isinstance(op, ViewOp) else "call_inplace" if form == "inplace" else "call"
+    runner = "call_taken" if runner == "call" and op.taken is not None else runner
     if strict:
         lines.append(f"return {runner}, OP, {inputs}, {static}, {'out' if has_out else None}")
     else:

@@ -153,7 +153,7 @@ def _demand_dtype(op: Kernel, value: Any, out: Tensor, at: int) -> None:
 
 
 def _fitted(op: Kernel, value: Any, out: Tensor) -> jax.Array:
-    if isinstance(value, LevelValue) or isinstance(out._storage.value, LevelValue):
+    if isinstance(value, LevelValue) or isinstance(out._storage.form, LevelValue):
         raise RuntimeError(
             f"Batching rule not implemented for aten::{op.name}.out; the fallback path doesn't work on out= or view "
             "ops: inside of vmap, use the result instead of out="

@@ -97,7 +97,7 @@ class DiffView:
 def _to_storage(t: Tensor) -> tuple[Steps, Ints]:
     """The steps and integers from the values of ``t`` to the value of its storage, zeros where it has none."""
     storage = t._storage
-    value, strides = storage.value, storage.strides
+    value, strides = storage.form, storage.strides
     spreads, starts = _spread(t, _elements(t))
     steps = (spreads, *_lazy(t))
     if _np_dtype(t) != value.dtype:
@@ -192,7 +192,7 @@ def restart(t: Tensor, new: Tensor) -> tuple[Kernel, Static, Ints]:
 
     Returns the operator, static arguments and integers that make it from ``t`` itself.
     """
-    step, ints, value = new._view.steps[-1], new._view.ints[-1:], t._storage.value
+    step, ints, value = new._view.steps[-1], new._view.ints[-1:], t._storage.form
     size, stride, order = step[1]
     cast = ((view_dtype, (_np_dtype(t),), 0),) if _np_dtype(t) != value.dtype else ()
     before = cast
@@ -219,7 +219,7 @@ def _lead(t: Tensor, new: Tensor, cast: Steps, before: int) -> None:
 
 def _elements(t: Tensor) -> int:
     """How many elements of the dtype of ``t`` its storage has."""
-    value = t._storage.value
+    value = t._storage.form
     return numel(value.shape) * value.dtype.itemsize // _np_dtype(t).itemsize
 
 
@@ -238,7 +238,7 @@ def _spread(t: Tensor, length: int) -> tuple[tuple[Any, ...], Ints]:
 
 def _np_dtype(t: Tensor) -> np.dtype:
     view = t._view
-    return t._storage.value.dtype if view is None or view.dtype is None else view.dtype
+    return t._storage.form.dtype if view is None or view.dtype is None else view.dtype
 
 
 def call_views(op: Kernel, t: Tensor, pieces: Iterable[Any], static: Static) -> tuple[Tensor, ...]:

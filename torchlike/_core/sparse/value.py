@@ -35,11 +35,11 @@ class _Parts(SparseValue):
 
     ndim = property(lambda self: len(self.shape))
     dtype = property(lambda self: self.values.dtype.np)
-    sharding = property(lambda self: self.values._storage.value.sharding)
+    sharding = property(lambda self: self.values._storage.form.sharding)
 
     def devices(self) -> Any:
         """The devices of the values."""
-        return self.values._storage.value.devices()
+        return self.values._storage.form.devices()
 
 
 class Coo(_Parts):

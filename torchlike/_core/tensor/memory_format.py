@@ -41,7 +41,7 @@ def new_strides(shape: Sequence[int], memory_format: MemoryFormat | None, layout
 
 def formatted(t: Tensor, memory_format: MemoryFormat | None, layout: Layout | None = None) -> Tensor:
     """A fresh tensor with the strides of a memory format; ``layout`` is what preserve_format preserves."""
-    shape = t._storage.value.shape
+    shape = t._storage.form.shape
     strides = new_strides(shape, memory_format, layout)
     if strides != contiguous_strides(shape):
         restride(t, strides)

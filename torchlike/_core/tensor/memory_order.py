@@ -30,7 +30,7 @@ def follow(op: Kernel, inputs: Inputs, static: Static, out: Any) -> None:
             layouts[i] = _NUMBER
     outs = out if out.__class__ is tuple else (out,)
     for t in [outs[i] for i in op.columns] if op.columns else outs:
-        shape = t._storage.value.shape
+        shape = t._storage.form.shape
         strides = rule(layouts, shape, static)
         if strides is not None and strides != contiguous_strides(shape):
             restride(t, strides)
@@ -38,10 +38,10 @@ def follow(op: Kernel, inputs: Inputs, static: Static, out: Any) -> None:
 
 def restride(t: Tensor, strides: tuple[int, ...]) -> None:
     """Give a fresh dense tensor other strides: its values stay, its memory order changes."""
-    if isinstance(t._storage.value, LevelValue):
+    if isinstance(t._storage.form, LevelValue):
         t._storage.value.restride(strides)
     t._storage.strides = strides
-    t._view = View((), (), Layout(t._storage.value.shape, strides, 0))
+    t._view = View((), (), Layout(t._storage.form.shape, strides, 0))
 
 
 def apart(tensors: Sequence[Tensor]) -> list[list[Tensor]]:

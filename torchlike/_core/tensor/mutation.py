@@ -85,7 +85,7 @@ def store(storage: Storage, value: Any) -> None:
     """Let the storage hold ``value``; no version counts it."""
     if value.__class__ is not Array:
         demand_own(storage.value, value)
-    lend(storage, as_before(storage.value, value) if USED else value)
+    lend(storage, as_before(storage.form, value) if USED else value)
 
 
 def lend(storage: Storage, value: Any) -> None:
@@ -104,11 +104,11 @@ def write(t: Tensor, value: Any) -> None:
     if value.__class__ is not Array:
         demand_own(storage.value, value)
     if view is None or not view.steps:
-        storage.value = as_before(storage.value, value) if USED else value
+        storage.value = as_before(storage.form, value) if USED else value
         storage.epoch += 1
-    else:
+    elif not (storage.shared and storage.written(t, value)):
         whole = views.write(storage.value, view, value)
-        storage.value = as_before(storage.value, whole) if USED else whole
+        storage.value = as_before(storage.form, whole) if USED else whole
         storage.epoch += 1
         if 0 not in view.layout.strides:  # elements of an expanded view that share a cell were given several values
             storage.keep(t, storage.epoch, value)

@@ -17,7 +17,7 @@ def move_statistic(running: Tensor | None, new: Tensor, silent: bool) -> None:
     """Write a running statistic; as in PyTorch that of a batch (``silent``) does not count as a change of version."""
     if running is None:
         return
-    if isinstance(running._storage.value, LevelValue):
+    if isinstance(running._storage.form, LevelValue):
         with no_grad():
             running.copy_(new)
         return

@@ -31,7 +31,9 @@ class Storage:
         epoch: bumped by every physical write; views cache what they read under it.
         strides: strides of the base where they are not the contiguous ones, else None.
         shown: weak reference to the UntypedStorage that shows it, once one has been asked for.
-        host: memory with its bytes at a fixed address, once that has been asked for.
+        host: memory with its bytes at a fixed address, once that has been asked for or numpy sees it.
+        shared: whether others may write to that memory, see Note [Shared memory] in ``shared_memory``; then ``form``
+            tells shape, dtype and place of the value without looking there, else it is the value.
         level, inner: set in a function that is differentiated, see Note [Grad levels] in ``_transforms/levels``.
         stands: whether its tensors stand for others in such a function; they are no memory that can be pointed to.
     """
@@ -40,7 +42,9 @@ class Storage:
     level: Any
     inner: Any
     host: Any
+    form: Any
     stands = False
+    shared = False
 
     def __init__(self, value: Any) -> None:
         self.value = value
@@ -62,12 +66,29 @@ class Storage:
             t._cache = cache
         return cache
 
+    def written(self, t: Tensor, new: Any) -> bool:
+        """Write through the view ``t`` into memory that numpy sees, if there is such and it takes that."""
+        return False
+
+    def rows(self, t: Tensor, index: tuple[Any, ...]) -> Any:
+        """What numpy's index selects of ``t``, taken out of memory that numpy sees; None where there is none."""
+        return None
+
+    def whole(self) -> Any:
+        """The memory that numpy sees, all of it filled."""
+        return None
+
     @property
     def address(self) -> int:
         """A stable virtual address: equal for aliases, distinct for distinct storages."""
         if not self._address:
             self._address = next(_addresses) * _SPACING
         return self._address
+
+
+Storage.form = Storage.__dict__["value"]  # the same slot
+SHARING: dict[type, type] = {}
+"""The class of storages whose memory numpy sees, by the class that they have else."""
 
 
 class Freed:

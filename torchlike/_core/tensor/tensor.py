@@ -14,7 +14,7 @@ from torchlike._core.dispatch.layers import DISPATCH, TRANSFORMS
 from torchlike._core.overrides import torch_function
 from torchlike._core.tensor import views
 from torchlike._core.tensor.host_memory import address
-from torchlike._core.tensor.mutation import become, count_with, enter, placed
+from torchlike._core.tensor.mutation import become, count_with, demand_own, enter, placed
 from torchlike._core.tensor.size import Size
 from torchlike._core.tensor.storage import CAPTURES, UNTRACKED, Freed, Outer, Storage, Version
 from torchlike._executor.immediate import Abstract
@@ -98,18 +98,18 @@ class Tensor(TensorBase, Methods):
     @property
     def shape(self) -> Size:
         view = self._view
-        return _tuple(Size, self._storage.value.shape if view is None else view.shape)
+        return _tuple(Size, self._storage.form.shape if view is None else view.shape)
 
     @property
     def dtype(self) -> dtypes.dtype:
         """The tensor's element type."""
         view = self._view
-        return FROM_NP[self._storage.value.dtype if view is None or view.dtype is None else view.dtype]
+        return FROM_NP[self._storage.form.dtype if view is None or view.dtype is None else view.dtype]
 
     @property
     def device(self) -> devices.device:
         """Where the tensor's value lives."""
-        value = self._storage.value
+        value = self._storage.form
         if type(value) is Abstract:
             return devices.default_device() if _planned() else devices.META
         return devices.of_array(value)
@@ -117,23 +117,23 @@ class Tensor(TensorBase, Methods):
     @property
     def ndim(self) -> int:
         view = self._view
-        return len(self._storage.value.shape if view is None else view.shape)
+        return len(self._storage.form.shape if view is None else view.shape)
 
     @property
     def layout(self) -> MemoryLayout:
-        value = self._storage.value
+        value = self._storage.form
         return value.layout if isinstance(value, SparseValue) else strided
 
     @property
     def _layout(self) -> Layout:
         """Shape, strides and storage offset as a geometry.Layout."""
         view = self._view
-        return contiguous(self._storage.value.shape) if view is None else view.layout
+        return contiguous(self._storage.form.shape) if view is None else view.layout
 
     def size(self, dim: int | None = None) -> Any:
         """The shape, or the length of one dimension."""
         view = self._view
-        shape = _tuple(Size, self._storage.value.shape if view is None else view.shape)
+        shape = _tuple(Size, self._storage.form.shape if view is None else view.shape)
         return shape if dim is None else shape[wrap_dim(_index(dim), len(shape))]
 
     def stride(self, dim: int | None = None) -> Any:
@@ -152,7 +152,7 @@ class Tensor(TensorBase, Methods):
 
     def numel(self) -> int:
         n, view = 1, self._view
-        for s in self._storage.value.shape if view is None else view.shape:
+        for s in self._storage.form.shape if view is None else view.shape:
             n *= s
         return n
 
@@ -178,14 +178,15 @@ class Tensor(TensorBase, Methods):
         """The address of the first element (0 when empty, freed or on meta). Aliases agree on it.
 
         On the CPU what lies there can be read as long as the storage lives, and is the value as of this call; writing
-        there changes no tensor. On other devices it is a number that nobody can read.
+        there changes no tensor, unless a numpy array shares the memory. On other devices it is a number that nobody can
+        read.
 
         >>> import ctypes, torchlike as torch
         >>> x = torch.tensor([1.0, 2.0])
         >>> ctypes.c_float.from_address(x.data_ptr() + x.itemsize).value
         2.0
         """
-        if not self.numel() or isinstance(self._storage.value, Abstract | Freed | Outer):
+        if not self.numel() or isinstance(self._storage.form, Abstract | Freed | Outer):
             return 0
         return address(self._storage) + self._layout.offset * self.itemsize
 
@@ -195,7 +196,7 @@ class Tensor(TensorBase, Methods):
                 refuse("is_contiguous()")
             return False
         if memory_format is not None and memory_format is not contiguous_format:
-            if isinstance(self._storage.value, LevelValue):
+            if isinstance(self._storage.form, LevelValue):
                 raise RuntimeError(
                     "NYI: querying is_contiguous inside of vmap for memory_format other than torch.contiguous_format: "
                     f"got {memory_format}"
@@ -217,7 +218,7 @@ class Tensor(TensorBase, Methods):
 
     is_cuda = property(lambda self: self.device.type == "cuda")
     is_cpu = property(lambda self: self.device.type == "cpu")
-    is_meta = property(lambda self: type(self._storage.value) is Abstract and not _planned())
+    is_meta = property(lambda self: type(self._storage.form) is Abstract and not _planned())
     is_quantized = is_mkldnn = is_nested = property(lambda self: False)
 
     @property
@@ -304,6 +305,7 @@ class Tensor(TensorBase, Methods):
             )
         if self._rg and not (other.dtype.is_floating_point or other.dtype.is_complex):
             raise RuntimeError("data set to a tensor that requires gradients must be floating point or complex dtype")
+        demand_own(self._storage.value, other._storage.value)
         become(self, other._storage, other._view)
         if other._vc is UNTRACKED:
             count_with(self, UNTRACKED)

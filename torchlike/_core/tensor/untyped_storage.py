@@ -30,8 +30,9 @@ from torchlike._base.dtypes import (
 from torchlike._base.dtypes import bool as bool_
 from torchlike._base.layout import Layout, memory_order, numel
 from torchlike._core.tensor import storage_arguments as given
-from torchlike._core.tensor.host_memory import address
+from torchlike._core.tensor.host_memory import address, demand_accelerator
 from torchlike._core.tensor.mutation import placed, store
+from torchlike._core.tensor.shared_memory import demand_resizable
 from torchlike._core.tensor.storage import CAPTURES, Freed, Storage
 from torchlike._core.tensor.tensor import Tensor
 from torchlike._executor import immediate
@@ -114,14 +115,14 @@ class UntypedStorage:
         cell = self._storage
         if self.is_meta:
             return self
-        shape = cell.value.shape
-        array = np.ascontiguousarray(host).view(cell.value.dtype)
+        shape = cell.form.shape
+        array = np.ascontiguousarray(host).view(cell.form.dtype)
         if cell.strides is None:
             array = array.reshape(shape)
         else:
             order = memory_order(Layout(shape, cell.strides, 0))[::-1]
             array = array.reshape([shape[d] for d in order]).transpose(np.argsort(order))
-        store(cell, immediate.jax.device_put(array, cell.value.sharding))
+        store(cell, immediate.jax.device_put(array, cell.form.sharding))
         return self
 
     def __setitem__(self, index: Any, value: int) -> None:
@@ -200,7 +201,7 @@ class UntypedStorage:
 
     def nbytes(self) -> int:
         """How many bytes there are."""
-        value = self._storage.value
+        value = self._storage.form
         return 0 if isinstance(value, Freed) else numel(value.shape) * value.dtype.itemsize
 
     size = __len__ = nbytes
@@ -210,11 +211,11 @@ class UntypedStorage:
 
     @property
     def device(self) -> devices.device:
-        value = self._storage.value
+        value = self._storage.form
         return devices.META if type(value) is immediate.Abstract else devices.of_array(value)
 
     is_cuda = property(lambda self: self.device.type == "cuda")
-    is_meta = property(lambda self: type(self._storage.value) is immediate.Abstract)
+    is_meta = property(lambda self: type(self._storage.form) is immediate.Abstract)
 
     def demand_values(self) -> None:
         """NotImplementedError for a storage on meta, which has none."""
@@ -222,7 +223,7 @@ class UntypedStorage:
             raise NotImplementedError("Cannot copy out of meta tensor; no data!")
 
     def resizable(self) -> bool:
-        return True
+        return not self._storage.shared
 
     def is_pinned(self, device: str = "cuda") -> bool:
         return False
@@ -237,7 +238,8 @@ class UntypedStorage:
             NotImplementedError: for any other size; the memory is that of one array.
         """
         storage = self._storage
-        value = storage.value
+        demand_resizable(storage)
+        value = storage.form
         needed = numel(value.shape) * value.dtype.itemsize
         if size == self.nbytes():
             return self
@@ -316,12 +318,6 @@ SHARED: weakref.WeakSet[Storage] = weakref.WeakSet()
 
 FILES: weakref.WeakSet[Storage] = weakref.WeakSet()
 """Storages read from files. Tensors over parts of them are copies: PyTorch's see what is written to the same bytes."""
-
-
-def demand_accelerator() -> None:
-    """RuntimeError where jax has neither a GPU nor a TPU: there is no memory to pin for it."""
-    if immediate.jax.default_backend() == "cpu":
-        raise RuntimeError("Cannot access accelerator device when none is available.")
 
 
 def _of_ints(items: Sequence[int]) -> np.ndarray:
@@ -564,7 +560,7 @@ def _shown(cell: Storage) -> UntypedStorage:
 
 def untyped_storage(t: Tensor) -> UntypedStorage:
     """The :class:`UntypedStorage` that the tensor and its aliases share."""
-    if isinstance(t._storage.value, SparseValue):
+    if isinstance(t._storage.form, SparseValue):
         raise NotImplementedError(
             "Cannot access storage of SparseTensorImpl: a sparse tensor has none; its parts, as _values(), have"
         )

@@ -68,7 +68,7 @@ def substitute(t: Tensor, storages: dict[int, Storage]) -> Tensor:
 
 
 def _is_meta(t: Tensor) -> bool:
-    return type(t._storage.value) is immediate.Abstract
+    return type(t._storage.form) is immediate.Abstract
 
 
 def _crops(t: Tensor) -> bool:
@@ -115,7 +115,7 @@ class Trace:
         self.record.cropped = frozenset([id(t._storage) for i, t in self.stand_ins.items() if _crops(leaves[i])])
         self.record.argument = self._argument
         self.record.home = next((device_of(x).type for x in leaves if isinstance(x, Tensor)), None)
-        self.record.spread = any(isinstance(x, Tensor) and layout_of(x._storage.value) is not None for x in leaves)
+        self.record.spread = any(isinstance(x, Tensor) and layout_of(x._storage.form) is not None for x in leaves)
         listener = getattr(function, "listener", None)
         if listener is not None:
             listener.trace = self

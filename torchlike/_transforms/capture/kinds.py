@@ -24,7 +24,7 @@ def kind_of(x: Any) -> tuple[Any, ...]:
     """Equal for values with which a program does the same."""
     if isinstance(x, Tensor):
         view = x._view
-        value = x._storage.value
+        value = x._storage.form
         element = value.dtype if view is None or view.dtype is None else view.dtype
         layout = value.shape if view is None else view.layout
         hooks = x._ex and _hooks(x._ex)
@@ -59,7 +59,7 @@ def same_kind(key: Any, leaves: Any) -> Callable[..., bool] | None:
         terms += [
             f"{name}.__class__ is Tensor and {name}._view is {name}._ex is None and {name}._rg is {grad}",
             f"({name}._edge is None) is {leaf} and ({name}._grad is None) is {no_grad}",
-            f"(v := {name}._storage.value).__class__ is Array",
+            f"(v := {name}._storage.form).__class__ is Array",
             f"(v := v.aval).shape == shape{i} and v.dtype == element{i}",
         ]
         terms += [f"{name}._storage is not {other}._storage" for other in names[:i]]

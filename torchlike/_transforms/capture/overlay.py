@@ -20,7 +20,6 @@ they are. Those that outlive the capture are found so (``survivors``).
 from __future__ import annotations
 
 import sys
-import threading
 import weakref
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
@@ -33,8 +32,10 @@ from torchlike._base.state import CAPTURE as BIT
 from torchlike._base.state import state
 from torchlike._core.autocast.settings import autocast_state, set_autocast_state
 from torchlike._core.dispatch.layers import CAPTURE
+from torchlike._core.tensor.host_memory import LOCK
 from torchlike._core.tensor.mutation import CHANGED
-from torchlike._core.tensor.storage import CAPTURES, Storage, Version
+from torchlike._core.tensor.shared_memory import Shared
+from torchlike._core.tensor.storage import CAPTURES, SHARING, Storage, Version
 from torchlike._core.tensor.tensor import Tensor
 from torchlike._executor.pending import Pending, lost, settled
 from torchlike._executor.references import VARIABLE
@@ -64,9 +65,9 @@ def _cell(cell: Any) -> Any:
     return None
 
 
-def _overlaid(cls: type, name: str) -> property:
-    """A field of ``cls``, for this thread that of the cell if there is one."""
-    own = getattr(cls, name)
+def _overlaid(cls: type, name: str, theirs: str = "") -> property:
+    """A field of ``cls``, for this thread that of the cell if there is one, there called ``theirs``."""
+    own, name = getattr(cls, name), theirs or name
 
     def read(self: Any) -> Any:
         found = _cell(self)
@@ -82,16 +83,20 @@ def _overlaid(cls: type, name: str) -> property:
     return property(read, write)
 
 
+_OF_CELL = ("value", "version", "epoch", "strides")
+
+
 class Overlaid(Storage):
     """A storage that a capture has touched."""
 
     __slots__ = ()
-    value, version, epoch, strides = [_overlaid(Storage, name) for name in ("value", "version", "epoch", "strides")]
+    value, version, epoch, strides = [_overlaid(Storage, name) for name in _OF_CELL]
+    form = value
 
     def kept(self, t: Tensor) -> tuple[int, Any] | None:
         found = _cell(self)
         if found is None:
-            return None
+            return super().kept(t)
         _, read = found.reads.get(id(t), (None, None))
         return read if read is not None and read[0] == found.epoch else found.first(t)
 
@@ -103,6 +108,17 @@ class Overlaid(Storage):
         return epoch, value
 
 
+class OverlaidShared(Overlaid, Shared):
+    """A storage that a capture has touched, and whose memory numpy sees."""
+
+    __slots__ = ()
+    value, version, epoch, strides = [_overlaid(Shared, name) for name in _OF_CELL]
+    form = _overlaid(Shared, "form", "value")
+
+    def written(self, t: Tensor, new: Any) -> bool:
+        return _cell(self) is None and super().written(t, new)
+
+
 class OverlaidVersion(Version):
     """A version counter that a capture has touched."""
 
@@ -110,21 +126,21 @@ class OverlaidVersion(Version):
     version = _overlaid(Version, "version")
 
 
-_OVERLAID = {Storage: Overlaid, Version: OverlaidVersion}
+SHARING[Overlaid] = OverlaidShared
+_OVERLAID = {Storage: Overlaid, Shared: OverlaidShared, Version: OverlaidVersion}
 _PLAIN = {overlaid: plain for plain, overlaid in _OVERLAID.items()}
-_holding = threading.Lock()
 _held: dict[int, int] = {}  # {id of an overlaid object: by how many captures}
 
 
 def _hold(cell: Any) -> None:
-    with _holding:
+    with LOCK.held:  # under which memory is shared, and no longer
         _held[id(cell)] = held = _held.get(id(cell), 0) + 1
         if held == 1:
             cell.__class__ = _OVERLAID[cell.__class__]
 
 
 def _release(cell: Any) -> None:
-    with _holding:
+    with LOCK.held:  # under which memory is shared, and no longer
         _held[id(cell)] -= 1
         if not _held[id(cell)]:
             del _held[id(cell)]
@@ -304,7 +320,7 @@ class Overlay:
             return
         if isinstance(cell, Version):
             self._add(cell, self._outside(Counter, cell))
-        elif cell.__class__ in (Storage, Overlaid):
+        elif cell.__class__ in _OVERLAID or cell.__class__ in _PLAIN:
             self._add(cell, self._outside(self._read, cell))
 
     def read_by(self, t: Tensor) -> None:

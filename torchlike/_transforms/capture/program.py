@@ -214,10 +214,10 @@ class Program:
         found = {k: layout_of(s.value) for s, k, _ in self.writes}
         for h, m in self.grads:
             if h.arg is None and isinstance(m, New) and h.tensor._view is None:
-                found[m.slot] = layout_of(h.tensor._storage.value)
+                found[m.slot] = layout_of(h.tensor._storage.form)
         for h, k in self.grad_writes:
             if h.arg is None and h.tensor._view is None:
-                found[k] = layout_of(h.tensor._storage.value)
+                found[k] = layout_of(h.tensor._storage.form)
         return {k: layout for k, layout in found.items() if layout is not None}
 
     def _taking(self, order: Sequence[int], after: Jaxpr) -> Callable[..., Any]:

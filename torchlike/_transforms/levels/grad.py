@@ -26,6 +26,7 @@ from torchlike._core.dispatch.layers import DISPATCH, TRANSFORMS
 from torchlike._core.dispatch.view_calls import VIEW, call_view, tie
 from torchlike._core.overrides.torch_function import unseen
 from torchlike._core.tensor.mutation import become, bump, store
+from torchlike._core.tensor.shared_memory import Shared
 from torchlike._core.tensor.storage import Storage
 from torchlike._core.tensor.tensor import Tensor, alias, value_of, wrap
 from torchlike._core.tensor.views import View, reader
@@ -263,7 +264,7 @@ class GradLevel(Level):
         """Let what the node of ``t`` keeps apart from tensors be of this level too."""
         for node in _nodes(t):
             for kept in node._kept or ():
-                if isinstance(kept, Tensor) and kept._storage.__class__ is Storage and kept._rg:
+                if isinstance(kept, Tensor) and kept._storage.__class__ in (Storage, Shared) and kept._rg:
                     self.adopt(kept)
 
     def settle(self, out: Any, given: Sequence[Any]) -> None:
@@ -275,7 +276,7 @@ class GradLevel(Level):
         if not isinstance(node, OpNode) or not node.plan.apart or not node._kept:
             return
         for i, kept in zip(node.plan.inputs, node._kept, strict=False):
-            if isinstance(kept, Tensor) and kept._storage.__class__ is Storage and self.holds(given[i]):
+            if isinstance(kept, Tensor) and kept._storage.__class__ in (Storage, Shared) and self.holds(given[i]):
                 self.adopt(kept, self.below(call, shapes.clone, (self.lower(given[i]),), (None,)))
 
     def view(self, made: Call, tracked: bool) -> Any:
@@ -297,7 +298,7 @@ class GradLevel(Level):
     def stands(self, t: Tensor, inner: Tensor) -> None:
         """Let the view ``t`` stand for ``inner``, not for the same view of what its base stands for."""
         t._ex = {**(t._ex or {}), "inner": inner}
-        if isinstance(t._storage.value, LevelValue):
+        if isinstance(t._storage.form, LevelValue):
             t._storage.keep(t, t._storage.epoch, value_of(inner))
 
     def inplace(self, made: Call) -> Tensor:
@@ -337,7 +338,7 @@ class GradLevel(Level):
         """What the node of a change in place keeps of its inputs stands for what they stood for before it."""
         for node in _nodes(target):
             for i, kept in zip(node.plan.inputs, node._kept or (), strict=False):
-                if isinstance(kept, Tensor) and kept._storage.__class__ is Storage and self.holds(given[i]):
+                if isinstance(kept, Tensor) and kept._storage.__class__ in (Storage, Shared) and self.holds(given[i]):
                     self.adopt(kept, before[i])
 
     def wrote(self, t: Tensor, value: Any) -> None:
@@ -426,7 +427,7 @@ def _same_view(inner: Tensor, t: Tensor) -> Tensor:
     view: Any = t._view
     if view.dtype is None and not (views.is_conj(t) or views.is_neg(t)):
         return call_view(views.as_strided, (inner,), tuple(view.layout))
-    if isinstance(inner._storage.value, LevelValue):
+    if isinstance(inner._storage.form, LevelValue):
         return call(reader(view.steps), (inner, *view.ints), ())
     own = ((), ()) if inner._view is None else (inner._view.steps, inner._view.ints)
     new = alias(inner)

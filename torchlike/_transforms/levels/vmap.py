@@ -73,7 +73,7 @@ class Batched(values.LevelValue):
     @property
     def shape(self) -> tuple[int, ...]:
         inner, dim = self.inner, self.dim
-        shape = inner._storage.value.shape if inner._view is None else inner._view.layout.shape
+        shape = inner._storage.form.shape if inner._view is None else inner._view.layout.shape
         return shape[1:] if not dim else (*shape[:dim], *shape[dim + 1 :])
 
     ndim = property(lambda self: self.inner.ndim - 1)
@@ -92,7 +92,7 @@ class Batched(values.LevelValue):
 
     def devices(self) -> Any:
         """Where the level below has its values."""
-        return self.inner._storage.value.devices()
+        return self.inner._storage.form.devices()
 
     def astype(self, dtype: Any) -> Any:
         """The value in another dtype."""

@@ -9,9 +9,11 @@ from typing import Any
 
 from torchlike._aten.packets import OpOverload, ops
 from torchlike._aten.python_dispatch import modes_set_to
+from torchlike._aten.tags import Tag
 from torchlike._base.state import state
 from torchlike._core.conversion.factories import empty_strided
 from torchlike._core.tensor.tensor import Tensor
+from torchlike._functions.generator import default_generator
 from torchlike._transforms.levels.inspection import batch_of
 from torchlike.fx._qualified import PACKAGE
 from torchlike.fx._symbolic_trace import PH, Tracer
@@ -78,12 +80,17 @@ class ProxyTorchDispatchMode(TorchDispatchMode):
         # By identity of the tensor, and of its storage and view, which aliases of it share. Both are kept, so that
         # nothing else comes to have their identity.
         self.proxies: dict[Any, tuple[Tensor, Any, Proxy]] = {}
+        self.values: dict[int, tuple[Tensor, Any, Proxy]] = {}  # by identity of the array
+        self.drawn, self.draws = default_generator.get_state(), 0
 
     def track(self, value: Any, proxy: Proxy) -> None:
         """Have ``proxy`` stand for a tensor, or its items for those of a list."""
         if isinstance(value, Tensor):
             kept = (value, (value._storage, value._view), proxy)
             self.proxies[id(value)] = self.proxies[_place(value)] = kept
+            if value._view is None:  # what stands for it in a function that is differentiated has its value
+                array = value._storage.value
+                self.values[id(array)] = (value, array, proxy)
             _describe(proxy, value)
         elif isinstance(value, tuple | list):
             proxy.node.meta["val"] = tree_map_only(Tensor, _without_numbers, value)
@@ -96,10 +103,17 @@ class ProxyTorchDispatchMode(TorchDispatchMode):
         if not isinstance(value, Tensor):
             return value
         found = self.proxies.get(id(value)) or self.proxies.get(_place(value))
+        if found is None and value._view is None:
+            found = self.values.get(id(value._storage.value))
+            if found is not None and found[0]._storage.value is not found[1]:  # written to since
+                found = None
         return value if found is None else found[2]
 
     def __torch_dispatch__(self, func: OpOverload, types: Any, args: tuple = (), kwargs: dict | None = None) -> Any:
         kwargs = kwargs or {}
+        self.note_draws()
+        if self.draws and Tag.nondeterministic_seeded in func.tags:
+            self.draws -= 1
         rule = self.decompositions.get(func)
         if rule is not None:
             with self:
@@ -118,15 +132,33 @@ class ProxyTorchDispatchMode(TorchDispatchMode):
         proxy = self.tracer.create_proxy("call_function", target, proxied[0], proxied[1], name=name)
         out = target(*args, **kwargs)  # a copy of a constant too: what is written to it is no part of the constant
         self.track(out, proxy)
+        with disable_proxy_modes_tracing():
+            self.drawn = default_generator.get_state()
         return out
+
+    def note_draws(self) -> None:
+        """Count one more draw if there was one since the last call: that of the next random one, usually."""
+        with disable_proxy_modes_tracing():
+            now = default_generator.get_state()
+            self.draws += not self.drawn.equal(now)
+            self.drawn = now
+
+    def demand_no_draws(self) -> None:
+        """Refuse random numbers that no call has drawn: they would be constants of the graph."""
+        self.note_draws()
+        if self.draws:
+            raise NotImplementedError(
+                "make_fx: random numbers under torch.func.vmap or jvp are no aten call here, and would be constants of "
+                "the graph; draw them outside of the transform and pass them in"
+            )
 
     def _refuse(self, func: OpOverload, args: tuple, kwargs: dict) -> None:
         """Raise for a call under torch.func.vmap or jvp, which a graph could only have with numbers in it."""
         batched = [a for a in _flat((args, kwargs)) if isinstance(a, Tensor) and batch_of(a) is not None]
         if func.namespace == PACKAGE or batched:
             raise NotImplementedError(
-                f"make_fx: {func} under torch.func.vmap, jvp or jacrev is no aten call of PyTorch's; trace the "
-                "function without them (torch.func.grad and torch.autograd.grad are traced)"
+                f"make_fx: {func} (of an operator without aten calls, or under torch.func.vmap or jvp) is no aten "
+                "call of PyTorch's; write it with operators that are, or leave that part out of the trace"
             )
 
 
@@ -223,6 +255,7 @@ def make_fx(
                     mode.track(value, proxy)
             with mode:
                 out = f(*args)
+            mode.demand_no_draws()
             return tree_map(mode.proxy_of, out)
 
         function = _named_like(run, f, len(args))

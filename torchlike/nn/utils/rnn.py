@@ -7,7 +7,8 @@ import numpy as np
 
 from torchlike._base import device as devices
 from torchlike._base import dtypes
-from torchlike._core.conversion.factories import from_numpy, full
+from torchlike._core.conversion.convert import copied_array
+from torchlike._core.conversion.factories import full
 from torchlike._core.dispatch.dispatch import call
 from torchlike._core.tensor.tensor import Tensor
 from torchlike._functions.copy import parse_to
@@ -124,14 +125,14 @@ def pack_padded_sequence(input, lengths, batch_first: bool = False, enforce_sort
     order = None
     if not enforce_sorted:
         places = np.argsort(-sizes, kind="stable")
-        sizes, order = sizes[places], from_numpy(places)
+        sizes, order = sizes[places], copied_array(places)
         input = input.index_select(0 if batch_first else 1, order.to(input.device))
     _check_lengths(sizes, input.shape[0 if batch_first else 1], input.shape[1 if batch_first else 0])
     counts = _batch_sizes(sizes)
     steps = input.transpose(0, 1) if batch_first else input
-    rows = from_numpy(ops.packed_rows(counts, steps.shape[1]))
+    rows = copied_array(ops.packed_rows(counts, steps.shape[1]))
     data = call(ops.pack, (steps, rows.to(input.device)), ())
-    return PackedSequence(data, from_numpy(counts), order)
+    return PackedSequence(data, copied_array(counts), order)
 
 
 def _check_lengths(sizes, batch, longest):
@@ -183,8 +184,8 @@ def pad_packed_sequence(
         order = np.asarray(sequence.unsorted_indices.tolist(), np.int64)
         rows, lengths = rows[:, order], lengths[order]
     data = sequence.data
-    padded = call(ops.pad, (data, from_numpy(rows).to(data.device), padding_value), ())
-    return padded.transpose(0, 1) if batch_first else padded, from_numpy(lengths)
+    padded = call(ops.pad, (data, copied_array(rows).to(data.device), padding_value), ())
+    return padded.transpose(0, 1) if batch_first else padded, copied_array(lengths)
 
 
 def pad_sequence(
