@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from both import agree, agree_error, attempt
 from library_kit import defined, no_result, plus, space
+from story_kit import said, story
 
 import torchlike
 
@@ -480,13 +481,26 @@ def test_a_replaced_kernel_is_part_of_programs():
     assert (t.full((2,), 3.0) + 5).tolist() == [8, 8]
 
 
-def test_a_replacing_kernel_must_return_what_the_operator_gives():
+def test_a_replacing_kernel_must_return_the_dtype_that_the_operator_gives():
     with torchlike.library._scoped_library("aten", "IMPL", "CPU") as lib:
-        lib.impl("sin", lambda x: x[1:])
+        lib.impl("sin", lambda x: x.double())
         with pytest.raises(
-            RuntimeError, match=r"aten::sin: the kernel.*returned .*float32\[2\].*operator gives .*float32\[3\]"
+            RuntimeError, match=r"aten::sin: the kernel.*returned .*float64.*operator gives .*float32.*gradients need"
         ):
             torchlike.arange(3.0).sin()
+
+
+@story
+def test_a_replacing_kernel_may_return_another_shape(t):
+    x = t.tensor([1.0, 2.0])
+    with t.library._scoped_library("aten", "IMPL", "CPU") as lib:
+        lib.impl("sum", lambda x, **_: x * 2)
+        during = t.sum(x)
+    return during, t.sum(x), said(lambda: lib_of(t).impl("sum", lambda x: x, "CUDA"), "is inconsistent with")
+
+
+def lib_of(t):
+    return t.library.Library("aten", "IMPL", "CPU")
 
 
 def test_a_replaced_kernel_by_name():

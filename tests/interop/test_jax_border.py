@@ -243,6 +243,8 @@ def unchanged(f, *outside):
         lambda w, t: w.copy_(t),
         lambda w, t: torch.add(t, t, out=w),
         lambda w, t: w.data.add_(t),
+        lambda w, t: setattr(w, "data", t),
+        lambda w, t: w.set_(t),
     ],
 )
 @pytest.mark.parametrize("wrap", [jax.jit, jax.vmap, lambda f: jax.grad(lambda t: f(t).sum().jax())])

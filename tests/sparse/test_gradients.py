@@ -1,6 +1,7 @@
 """Gradients of and through sparse tensors, and training with them, as PyTorch's."""
 
 import pytest
+from both import agree
 from sparse_kit import C, D, H, M, S, U, cases, leaf, same
 
 import torchlike
@@ -269,3 +270,24 @@ def test_zero_grad():
 )  # fmt: skip
 def test_values_that_share_a_place(f):
     same(f)
+
+
+@pytest.mark.filterwarnings("ignore:Using backward")
+def test_what_is_added_to_a_sparse_gradient_with_history():
+    def case(t):
+        leaf = t.tensor([1.5, 1.5]).requires_grad_()
+        leaf.grad = before = t.sparse_coo_tensor([[1, 1]], [1.0, 1.0])
+        leaf.backward(t.tensor([1.5, 1.5]), create_graph=True)
+        return leaf.grad, leaf.grad is before
+
+    agree(case)
+
+
+def test_sums_without_entries_or_sparse_dimensions():
+    def case(t, indices, values, size):
+        x = t.sparse_coo_tensor(t.zeros(indices).long(), t.ones(values), size)
+        total = (x + x).coalesce()
+        return total.values(), total.indices()
+
+    for shapes in (((2, 0), (0, 1, 0, 2), (2, 1, 1, 0, 2)), ((0, 3), (3, 2), (2,)), ((0, 0), (0, 2), (2,))):
+        agree(lambda t, shapes=shapes: case(t, *shapes))

@@ -2,6 +2,7 @@
 
 import pytest
 import torch as pytorch
+from both import agree, agree_error
 
 import torchlike
 
@@ -23,6 +24,10 @@ PIPES = {
     "whole batches": lambda d: d.iter.IterableWrapper(range(5)).batch(2, drop_last=True),
     "concat": lambda d: d.iter.IterableWrapper([1]).concat(d.iter.IterableWrapper([2, 3])),
     "zip": lambda d: d.iter.IterableWrapper([1, 4]).zip(d.iter.IterableWrapper([2, 3, 5])),
+    "shuffled off": lambda d: d.iter.IterableWrapper(range(9)).shuffle().set_shuffle(False),
+    "unbatched": lambda d: d.iter.IterableWrapper([[[1], [2, 3]], [[4]]]).unbatch(),
+    "flat": lambda d: d.iter.IterableWrapper([[[1], [2, 3]], [4]]).unbatch(unbatch_level=-1),
+    "in turn": lambda d: d.iter.IterableWrapper(range(3)).mux(d.iter.IterableWrapper(range(5, 9))),
     "chain": lambda d: d.iter.IterableWrapper(range(6)).map(str).batch(3).map("".join),
 }
 
@@ -41,6 +46,57 @@ def test_iterated(name):
             )
         )
     assert found[0] == found[1]
+
+
+SHUFFLED = {
+    "all": lambda d, u: list(d.iter.IterableWrapper(range(9)).shuffle()),
+    "some": lambda d, u: list(d.iter.IterableWrapper(range(9)).shuffle(buffer_size=3)),
+    "seeded": lambda d, u: list(d.iter.IterableWrapper(range(9)).shuffle().set_seed(5)),
+    "twice": lambda d, u: (lambda p: [list(p), list(p)])(d.iter.IterableWrapper(range(9)).shuffle()),
+    "indices": lambda d, u: list(d.map.SequenceWrapper(range(9)).shuffle().set_seed(3)),
+    "length": lambda d, u: len(d.iter.IterableWrapper(range(9)).shuffle()),
+    "loaded": lambda d, u: [
+        b.tolist() for b in u.DataLoader(d.iter.IterableWrapper(range(9)).shuffle(), 4, shuffle=True)
+    ],
+    "loaded twice": lambda d, u: (lambda p: [[int(x) for x in p], [int(x) for x in p]])(
+        u.DataLoader(d.iter.IterableWrapper(range(9)).shuffle().map(more), batch_size=None)
+    ),
+    "in order": lambda d, u: [
+        b.tolist() for b in u.DataLoader(d.iter.IterableWrapper(range(9)).shuffle(), 4, shuffle=False)
+    ],
+    "added": lambda d, u: [b.tolist() for b in u.DataLoader(d.iter.IterableWrapper(range(9)), 4, shuffle=True)],
+    "collated": lambda d, u: [b.tolist() for b in d.iter.IterableWrapper(range(5)).batch(2).collate()],
+    "forked": lambda d, u: [list(p) for p in d.iter.IterableWrapper(range(5)).fork(2)],
+    "divided": lambda d, u: [list(p) for p in d.iter.IterableWrapper(range(5)).demux(2, classifier_fn=large)],
+    "settings": lambda d, u: list(
+        u.graph_settings.apply_shuffle_settings(d.iter.IterableWrapper("ab").shuffle(), False)
+    ),
+}
+
+
+@pytest.mark.parametrize("name", SHUFFLED)
+def test_orders(name):
+    def code(t):
+        t.manual_seed(3)
+        return SHUFFLED[name](t.utils.data.datapipes, t.utils.data), int(t.randint(1000, ()))
+
+    agree(code)
+
+
+def test_forks_are_read_in_turn():
+    def code(t):
+        one, other = t.utils.data.datapipes.iter.IterableWrapper(range(5)).fork(2)
+        reader = iter(one)
+        return [next(reader), next(reader), list(other), list(reader), len(one)]
+
+    agree(code)
+    wrap = lambda t: t.utils.data.datapipes.iter.IterableWrapper(range(5))  # noqa: E731
+    agree_error(lambda t: list(wrap(t).fork(2, buffer_size=2)[0]), "buffer overflow")
+    agree_error(lambda t: wrap(t).fork(0), "larger than 0")
+    agree_error(lambda t: list(wrap(t).demux(2, more)[0]), "should be between 0 and 1")
+    agree_error(lambda t: wrap(t).shuffle(buffer_size=0), "larger than 0")
+    agree_error(lambda t: list(wrap(t).unbatch()), "exceeds the depth")
+    agree_error(lambda t: list(wrap(t).unbatch(-2)), "must be -1")
 
 
 def test_indexed():

@@ -290,9 +290,10 @@ def _demand_copy(t, new, method):
     """Refuse to copy a tensor whose class makes another class of it."""
     if type(new) is not type(t):
         kind = "wrapper" if method == "clone" else "non-wrapper"
+        which = "cloning" if method == "clone" else "that function"
         raise RuntimeError(
             f"The default implementation of __deepcopy__() for {kind} subclasses only works for subclass types that "
-            f"implement {method}() and for which that function returns another instance of the same subclass: for "
+            f"implement {method}() and for which {which} returns another instance of the same subclass: for "
             f"{type(t).__name__} it gave a {type(new).__name__}. Implement it in __torch_dispatch__, or override "
             "__deepcopy__()."
         )

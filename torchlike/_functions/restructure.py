@@ -20,7 +20,16 @@ from torchlike._core.dispatch.view_calls import call_view
 from torchlike._core.tensor import untyped_storage
 from torchlike._core.tensor.arguments import demand_given
 from torchlike._core.tensor.memory_format import demand_format, format_strides
-from torchlike._core.tensor.mutation import become, bump, count_with, current, extras_of, reshape, set_history
+from torchlike._core.tensor.mutation import (
+    become,
+    bump,
+    count_with,
+    current,
+    demand_own,
+    extras_of,
+    reshape,
+    set_history,
+)
 from torchlike._core.tensor.shared_memory import demand_resizable
 from torchlike._core.tensor.storage import UNTRACKED, Version
 from torchlike._core.tensor.tensor import Tensor, alias, fresh, preserve_format, value_of
@@ -253,6 +262,7 @@ def set_(self, source=None, storage_offset=0, size=None, stride=None):
     demand_writable(self)
     if self.requires_grad and state.grad:
         demand_rebasable(self)
+    demand_own(self._storage.value, source._storage.value)
     become(self, source._storage, source._view)
     if source.is_inference():
         count_with(self, UNTRACKED)

@@ -102,6 +102,11 @@ class Library:
             raise TypeError(f"Input function is required to be a callable but found type {type(fn)}")
         key = keys.parsed(dispatch_key or self.dispatch_key or keys.IMPLICIT)
         name = self._qualified(op_name)
+        if dispatch_key and self.dispatch_key and dispatch_key != self.dispatch_key:
+            raise RuntimeError(
+                f"impl({str(op_name)!r}, ...): Explicitly provided dispatch key ({dispatch_key}) is inconsistent with "
+                f"the dispatch key of the Library ({self.dispatch_key}); make another Library for it"
+            )
         keys.demand_used(key, name)
         if with_keyset:
             raise NotImplementedError(f"{name}: impl(with_keyset=True) is not supported; kernels get arguments alone")

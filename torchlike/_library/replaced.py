@@ -46,7 +46,7 @@ class ReplacedOp(Op):
 
 
 def _run(op: Op, function: Callable, original: Callable, static: tuple, values: tuple) -> Any:
-    """The results of the user's kernel on values, in the dtypes that the operator gives."""
+    """The results of the user's kernel on values, in the operator's dtypes; in its shapes too if it needs numbers."""
     shapes = jax.eval_shape(original, *values)
 
     def compute(*arrays: Any) -> Any:
@@ -63,11 +63,10 @@ def _run(op: Op, function: Callable, original: Callable, static: tuple, values: 
             lambda *arrays: jax.tree.map(np.asarray, compute(*arrays)), shapes, *values, vmap_method="sequential"
         )
     found, expected = derive.as_tuple(out), derive.as_tuple(shapes)
-    if [(o.shape, o.dtype) for o in found] != [(s.shape, s.dtype) for s in expected]:
+    if [o.dtype for o in found] != [s.dtype for s in expected]:
         raise RuntimeError(
-            f"aten::{op.full_name}: the kernel that was registered returned "
-            f"{[f'{o.dtype}{list(o.shape)}' for o in found]} where the operator gives "
-            f"{[f'{s.dtype}{list(s.shape)}' for s in expected]}"
+            f"aten::{op.full_name}: the kernel that was registered returned {[str(o.dtype) for o in found]} where the "
+            f"operator gives {[str(s.dtype) for s in expected]}: gradients need the same"
         )
     return out
 

@@ -426,7 +426,8 @@ class _Task:
                     grad = as_before(leaf._storage.value, grad)
                 set_grad(leaf, fresh(grad) if plain else self.first_gradient(leaf, grad))
             elif self.create:
-                set_grad(leaf, call(add, (old, grad, None), ()))
+                first = grad if isinstance(old._storage.value, SparseValue) else old  # dense + sparse, never the other
+                set_grad(leaf, call(add, (first, old if first is grad else grad, None), ()))
             else:
                 value = value_of(old)
                 if value.shape != grad.shape:

@@ -127,7 +127,7 @@ def _union(a: Coo, b: Coo, left: Tensor, right: Tensor, both: bool) -> Coo:
 
 def _indices_of(places: np.ndarray, lengths: tuple[int, ...], device: Any) -> Tensor:
     rows = np.unravel_index(places, lengths) if lengths else ()
-    return put_on(np.array(rows, np.int64).reshape(len(lengths), -1), device)
+    return put_on(np.array(rows, np.int64).reshape(len(lengths), len(places)), device)
 
 
 # -- products ----------------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ from torchlike._core.dispatch.layers import DISPATCH, TRANSFORMS
 from torchlike._core.overrides import torch_function
 from torchlike._core.tensor import views
 from torchlike._core.tensor.host_memory import address
-from torchlike._core.tensor.mutation import become, count_with, enter, placed
+from torchlike._core.tensor.mutation import become, count_with, demand_own, enter, placed
 from torchlike._core.tensor.size import Size
 from torchlike._core.tensor.storage import CAPTURES, UNTRACKED, Freed, Outer, Storage, Version
 from torchlike._executor.immediate import Abstract
@@ -305,6 +305,7 @@ class Tensor(TensorBase, Methods):
             )
         if self._rg and not (other.dtype.is_floating_point or other.dtype.is_complex):
             raise RuntimeError("data set to a tensor that requires gradients must be floating point or complex dtype")
+        demand_own(self._storage.value, other._storage.value)
         become(self, other._storage, other._view)
         if other._vc is UNTRACKED:
             count_with(self, UNTRACKED)

@@ -14,7 +14,9 @@ from torchlike.utils.data._utils.fetch import DatasetKind as _DatasetKind
 from torchlike.utils.data._utils.fetch import Fetcher
 from torchlike.utils.data._utils.pool import Pool, context_of
 from torchlike.utils.data._utils.worker import DATA, ERROR, Plan, get_worker_info
+from torchlike.utils.data.datapipes.datapipe import IterDataPipe
 from torchlike.utils.data.dataset import Dataset, IterableDataset
+from torchlike.utils.data.graph_settings import apply_shuffle_settings, seed_shufflers
 from torchlike.utils.data.sampler import BatchSampler, Order, RandomSampler, Sampler, SequentialSampler
 
 __all__ = ["DataLoader", "default_collate", "default_convert", "get_worker_info"]
@@ -94,6 +96,9 @@ class DataLoader(Generic[T_co]):
         self.worker_init_fn = worker_init_fn
         self.multiprocessing_context = multiprocessing_context
         self.in_order = in_order
+        if isinstance(dataset, IterDataPipe):
+            apply_shuffle_settings(dataset, shuffle)  # an added shuffler is not read, as in PyTorch
+            shuffle = None
         is_stream = isinstance(dataset, IterableDataset)
         self._dataset_kind = _DatasetKind.Iterable if is_stream else _DatasetKind.Map
         if is_stream:
@@ -242,6 +247,8 @@ class _BaseDataLoaderIter:
         self._sampler_iter = iter(self._index_sampler)
         self._num_yielded = 0
         self._promised = loader._IterableDataset_len_called
+        if isinstance(self._dataset, IterDataPipe):
+            seed_shufflers(self._dataset, loader.generator)
         self._base_seed = Order(loader.generator).seed()  # drawn without workers too, as in PyTorch
 
     def _next_data(self) -> Any:
