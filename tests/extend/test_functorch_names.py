@@ -8,7 +8,7 @@ import warnings
 
 import pytest
 from both import agree
-from story_kit import said, warned
+from story_kit import said, story, warned
 
 import torchlike
 from torchlike.interop.alias import install_as_torch, uninstall_as_torch
@@ -148,8 +148,9 @@ def test_functorch_is_known_beside_torch(monkeypatch):
         functorch = importlib.import_module("functorch")
         assert functorch is torchlike.functorch
         assert importlib.import_module("functorch.experimental").jacfwd is torchlike.func.jacfwd
-        with pytest.raises(ModuleNotFoundError, match="does not have the module functorch.compile yet"):
-            importlib.import_module("functorch.compile")
+        assert importlib.import_module("functorch.compile").nop is torchlike.functorch.compile.nop
+        with pytest.raises(ModuleNotFoundError, match="does not have the module functorch.dim yet"):
+            importlib.import_module("functorch.dim")
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             assert functorch.vmap(torchlike.neg)(torchlike.ones(2)).tolist() == [-1.0, -1.0]
@@ -297,3 +298,25 @@ def test_the_switch_of_a_warning():
             t._C._debug_only_display_vmap_fallback_warnings(False)
 
     agree(switched)
+
+
+@story
+def test_boxes(t):
+    """Functions of a list, as PyTorch's compilers of graphs give them."""
+    module = importlib.import_module("torchlike.functorch.compile" if t is torchlike else "functorch.compile")
+    boxed = module.make_boxed_func(lambda a, b: a - b)
+    compiler = module.make_boxed_compiler(lambda graph, inputs: lambda a: a * 2)
+    return boxed([5, 3]), boxed._boxed_call, compiler(None, [])([4]), module.nop(max, [])([1, 3])
+
+
+def test_what_compiles_and_what_cuts_graphs():
+    module = importlib.import_module("torchlike.functorch.compile")
+    layer = module.memory_efficient_fusion(torchlike.nn.Linear(2, 1))
+    layer(torchlike.ones(1, 2)).sum().backward()
+    assert layer.weight.grad.tolist() == [[1, 1]]
+    with pytest.raises(NotImplementedError, match=r"memory_efficient_fusion\(\) takes no options"):
+        module.memory_efficient_fusion(max, static_argnums=0)
+    with pytest.raises(NotImplementedError, match=r"functorch.compile.aot_function: .* torch.compile"):
+        module.aot_function(max, module.nop)
+    with pytest.raises(AttributeError, match="aot_functoin"):
+        getattr(module, "aot_functoin")  # noqa: B009
