@@ -32,14 +32,17 @@ TESTS = Path(__file__).parent
 QUEUE = "TORCHLIKE_TEST_QUEUE"  # for a process that takes files: their folder, and where it tells of them
 DEATHS = 5  # of processes; then what made them die is everywhere
 
-# The files that take longest, from 80 seconds down to 10; the others come in the order of their lengths.
+# The files that take longest, from 90 seconds down to 10; the others come in the order of their lengths.
 LONG = (
-    "test_pass_through", "test_processes", "test_docs", "test_workers", "test_kinks_2", "test_faults", "test_linalg",
-    "test_bodies_outside", "test_benchmarks", "test_flex_attention", "test_forked", "test_places", "test_distributed",
-    "test_control_flow", "test_namespaces", "test_torch_rng", "test_binary", "test_run", "test_first_use", "test_loss",
-    "test_optimizers", "test_sharding", "test_conventions_laboratory", "test_complex_autograd", "test_linear",
-    "test_matmul", "test_unary", "test_index_ops", "test_deep", "test_example_scripts", "test_rare_layers",
-    "test_data_parallel", "test_kinks", "test_factors", "test_models", "test_every_operator", "transformer",
+    "test_pass_through", "test_linalg", "test_processes", "test_docs", "test_kinks_2", "test_bodies_outside",
+    "test_benchmarks", "test_control_flow", "test_distributed", "test_faults", "test_torch_rng", "test_binary",
+    "test_namespaces", "test_places", "test_dispatch_values", "test_run", "test_deep", "test_example_scripts",
+    "test_optimizers", "test_spanning", "test_first_use", "test_workers", "test_distributions", "test_sharding",
+    "test_loss", "test_unary", "test_linear", "test_matmul", "test_casts", "test_data_parallel", "test_factors",
+    "test_grad_scaler_steps", "test_kinks", "test_rare_layers", "test_changed_tensors", "test_rnn",
+    "test_flex_attention", "test_every_operator", "test_kernel_store", "test_remat", "test_reduce", "test_func",
+    "test_switch", "test_conventions_laboratory", "test_index_ops", "test_programs", "test_activation",
+    "test_forked", "transformer",
 )  # fmt: skip
 
 # These mostly wait, for processes that they start or for time limits, and leave a processor to others meanwhile.

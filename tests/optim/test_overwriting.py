@@ -53,8 +53,9 @@ def test_memory_is_used_again(name, mode):
         assert [fused.settled(v).unsafe_buffer_pointer() for v in held(params, optimizer)] == before
 
 
-HOLD = pytest.mark.parametrize("hold", [lambda p: p.jax(), lambda p: p.detach().numpy(), lambda p: np.asarray(p.jax()),
-                                        lambda p: p.detach().clone(), lambda p: [p.jax()]])  # fmt: skip
+HOLD = pytest.mark.parametrize("hold", [lambda p: p.jax(), lambda p: p.detach().numpy().copy(),
+                                        lambda p: np.asarray(p.jax()), lambda p: p.detach().clone(),
+                                        lambda p: [p.jax()]])  # fmt: skip
 
 
 @HOLD
