@@ -1,5 +1,6 @@
 """What packages of others import and ask for: torchvision, lightning, transformers, Pyro and their like."""
 
+import importlib
 import subprocess
 import sys
 from importlib import import_module
@@ -324,10 +325,34 @@ def test_traces_that_programs_put_together():
 def test_private_names_that_packages_import_refuse_when_they_are_called():
     with pytest.raises(NotImplementedError, match="torch.jit._get_trace_graph: .*torch.export"):
         torchlike.jit._get_trace_graph(torchlike.nn.Linear(1, 1), (torchlike.ones(1),))
-    from torchlike._functorch.vmap import _maybe_remove_batch_dim
 
-    with pytest.raises(NotImplementedError, match="_maybe_remove_batch_dim: levels of vmap"):
-        _maybe_remove_batch_dim("f", torchlike.ones(1), 1, 1, 0)
+
+def test_vmap_is_made_of_steps_that_a_package_replaced():
+    def code(t):
+        inside, seen = importlib.import_module(f"{t.__name__}._functorch.vmap"), []
+        own = inside._process_batched_inputs, inside._unwrap_batched
+
+        def process(in_dims, args, func):
+            seen.append("in")
+            return own[0](in_dims, args, func)
+
+        def unwrap(outputs, out_dims, level, size, func):
+            seen.append("out")
+            found = inside._maybe_remove_batch_dim("f", outputs, level, size, out_dims)
+            with pytest.raises(ValueError, match="must only return Tensors"):
+                inside._maybe_remove_batch_dim("f", 3, level, size, 0)
+            with pytest.raises(ValueError, match="BatchedTensor when out_dim is None"):
+                inside._maybe_remove_batch_dim("f", outputs, level, size, None)
+            return found, inside._maybe_remove_batch_dim("f", 3, level, size, None)
+
+        inside._process_batched_inputs, inside._unwrap_batched = process, unwrap
+        try:
+            result = t.vmap(lambda x, y: x.sum() * y, (0, None), out_dims=0)(t.arange(6.0).view(3, 2), t.ones(2))
+        finally:
+            inside._process_batched_inputs, inside._unwrap_batched = own
+        return result, seen, t.vmap(lambda x: x.sum())(t.ones(3, 2)), list(seen)
+
+    agree(code)
 
 
 @story

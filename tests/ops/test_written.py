@@ -9,7 +9,7 @@ from sample_kit import sample
 
 import torchlike
 from torchlike._aten import packets
-from torchlike._decl.op import ALONE, REGISTRY, ViewOp
+from torchlike._decl.op import INPLACE, REGISTRY, ViewOp
 
 OTHER = {
     torch.float64: torch.float32, torch.float32: torch.float64, torch.int64: torch.int32, torch.int32: torch.int64,
@@ -115,7 +115,7 @@ def test_what_is_written_is_no_other_input(f):
 
 
 def test_names_of_forms_that_stand_alone():
-    assert {name.removesuffix("_") for name in ALONE} <= {op.name for op in REGISTRY.values()}
+    assert {name.removesuffix("_") for name in INPLACE} <= {op.name for op in REGISTRY.values()}
 
 
 EXPANDED = [

@@ -11,11 +11,10 @@ from torchlike._transforms.levels.nesting import _add_batch_dim as _add_batch_di
 from torchlike._transforms.levels.nesting import _remove_batch_dim as _remove_batch_dim
 from torchlike._transforms.levels.nesting import _vmap_decrement_nesting, _vmap_increment_nesting
 from torchlike.func import vmap as vmap
-from torchlike.func._vmap import _mapped, _places
+from torchlike.func._vmap import REPLACED, _mapped, _places
 from torchlike.func._vmap import _name as _get_name
 from torchlike.func._vmap import _spread as _broadcast_to_and_flatten
 from torchlike.interop.alias import missing_names
-from torchlike.interop.refusing import refused_class
 from torchlike.utils._pytree import TreeSpec
 from torchlike.utils._pytree import tree_flatten as tree_flatten
 from torchlike.utils._pytree import tree_map as tree_map
@@ -23,9 +22,6 @@ from torchlike.utils._pytree import tree_map_ as tree_map_
 from torchlike.utils._pytree import tree_unflatten as tree_unflatten
 
 __getattr__ = missing_names(__name__)
-_maybe_remove_batch_dim = refused_class(
-    "torch._functorch.vmap", "_maybe_remove_batch_dim", "levels of vmap are left by torch.func.vmap alone"
-)
 
 
 def _process_batched_inputs(in_dims: Any, args: tuple, func: Callable) -> tuple[int, list, list, TreeSpec]:
@@ -56,18 +52,26 @@ def _unwrap_batched(batched_outputs: Any, out_dims: Any, vmap_level: int, batch_
     """The results of the function at that level of vmap as its caller sees them."""
     flat, spec = tree_flatten(batched_outputs)
     places = _places(_get_name(func), out_dims, spec)
-    outs = [_out(x, d, vmap_level, batch_size, func) for x, d in zip(flat, places, strict=True)]
+    name = _get_name(func)
+    outs = [_maybe_remove_batch_dim(name, x, vmap_level, batch_size, d) for x, d in zip(flat, places, strict=True)]
     return tree_unflatten(outs, spec)
 
 
-def _out(x: Any, dim: int | None, level: int, size: int, func: Callable) -> Any:
-    if dim is not None:
-        return _remove_batch_dim(x, level, size, dim)
-    batch = batch_of(x) if isinstance(x, Tensor) else None
-    if batch is not None and batch.level.depth == level:
-        name = _get_name(func)
-        raise ValueError(f"vmap({name}, ...): `{name}` can not return a BatchedTensor when out_dim is None")
-    return x
+def _maybe_remove_batch_dim(
+    name: str, batched_output: Any, vmap_level: int, batch_size: int, out_dim: int | None
+) -> Any:
+    """One result as the caller of vmap sees it; ValueError for no tensor, or one that is mapped without an axis."""
+    if out_dim is None:
+        batch = batch_of(batched_output) if isinstance(batched_output, Tensor) else None
+        if batch is not None and batch.level.depth == vmap_level:
+            raise ValueError(f"vmap({name}, ...): `{name}` can not return a BatchedTensor when out_dim is None")
+        return batched_output
+    if not isinstance(batched_output, Tensor):
+        raise ValueError(
+            f"vmap({name}, ...): `{name}` must only return Tensors, got type {type(batched_output)}. Did you mean to "
+            f"set out_dims= to None for output?"
+        )
+    return _remove_batch_dim(batched_output, vmap_level, batch_size, out_dim)
 
 
 def vmap_impl(
@@ -127,3 +131,26 @@ def unwrap_batched(args: Any, level: int) -> tuple[Any, Any]:
 def _unwrapped(x: Any, level: int) -> tuple[Any, int | None]:
     batch = batch_of(x) if isinstance(x, Tensor) else None
     return (batch.inner, batch.dim) if batch is not None and batch.level.depth == level else (x, None)
+
+
+# -- packages that put steps of their own here (tensordict): vmap is made of them then -----------------
+
+_OURS = (_process_batched_inputs, _create_batched_inputs, _unwrap_batched)
+
+
+def _are_replaced() -> bool:
+    return (_process_batched_inputs, _create_batched_inputs, _unwrap_batched) != _OURS
+
+
+def _by_steps(
+    func: Callable, in_dims: Any, out_dims: Any, randomness: str, chunk_size: int | None, args: tuple, kwargs: dict
+) -> Any:
+    size, dims, flat, spec = _process_batched_inputs(in_dims, args, func)
+    if chunk_size is not None and chunk_size < size:
+        raise NotImplementedError("vmap(chunk_size=...): not in chunks while a package replaces steps of vmap")
+    with vmap_increment_nesting(size, randomness) as level:
+        outputs = func(*_create_batched_inputs(dims, flat, level, spec), **kwargs)
+        return _unwrap_batched(outputs, out_dims, level, size, func)
+
+
+REPLACED[:] = [_are_replaced, _by_steps]

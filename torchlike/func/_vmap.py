@@ -13,6 +13,9 @@ from torchlike._transforms.levels.vmap import VmapLevel, lift, lowered_view
 from torchlike.func._arguments import made
 from torchlike.utils._pytree import TreeSpec, tree_flatten, tree_unflatten
 
+# Of torch._functorch.vmap: whether a program has put steps of its own there, and how vmap is made of these.
+REPLACED: list[Callable] = []
+
 
 def vmap(
     func: Callable, in_dims: Any = 0, out_dims: Any = 0, randomness: str = "error", *, chunk_size: int | None = None
@@ -51,6 +54,8 @@ def vmap(
 
     @functools.wraps(func)
     def wrapped(*args: Any, **kwargs: Any) -> Any:
+        if REPLACED and REPLACED[0]():
+            return REPLACED[1](func, in_dims, out_dims, randomness, chunk_size, args, kwargs)
         size, dims, flat, spec = _mapped(func, in_dims, args)
         if chunk_size is None or chunk_size >= size:
             return _joined([_run(func, size, dims, flat, spec, out_dims, randomness, kwargs)])
