@@ -168,7 +168,7 @@ def warn_of_read_only(array: np.ndarray) -> None:
     """Say once that changes of a tensor will not be seen in an array that is not writable."""
     if not array.flags.writeable:
         warn_once(
-            "The given NumPy array is not writable. The tensor reads its memory, but a change of the tensor will not "
+            "The given NumPy array is non-writable. The tensor reads its memory, but a change of the tensor will not "
             "be seen there; copy the array if that is not meant.",
             stacklevel=3,
         )
