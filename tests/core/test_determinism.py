@@ -27,6 +27,7 @@ FILLED = {
     "of old": lambda t: (t.Tensor(2, 2), t.IntTensor(3), t.Tensor()),
     "resized": lambda t: (t.ones(2, 2).resize_(3, 3), t.arange(3).resize_(5), t.ones(3)[1:].resize_(4)),
     "in a format": lambda t: t.empty(1, 2, 2, 2, memory_format=t.channels_last),
+    "of blocks": lambda t: t.empty_like(t.ones(4, 4).to_sparse_csr()).values(),
     "none": lambda t: t.empty(0),
     "known": lambda t: (t.zeros(2), t.ones(2).new_zeros(2), t.zeros_like(t.ones(2))),
 }

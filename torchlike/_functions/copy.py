@@ -203,7 +203,10 @@ def type_(self, dtype=None, non_blocking=False):
         dtype = dtypes.get_default_dtype()
     if not isinstance(dtype, dtypes.dtype | type):
         raise TypeError("dtype must be a type, str, or dtype object")
-    return _to(self, None if place is None else devices.device(place), dtypes.as_dtype(dtype))
+    try:
+        return _to(self, None if place is None else devices.device(place), dtypes.as_dtype(dtype))
+    except devices.NotCompiled as error:  # PyTorch fails later than where it asks for CUDA by an AssertionError
+        raise RuntimeError(str(error)) from None
 
 
 @method()

@@ -1,5 +1,6 @@
 """Tensors made after the shape, dtype, strides and device of another."""
 
+from torchlike._base.deterministic import unwritten
 from torchlike._base.layout import contiguous_strides
 from torchlike._core.conversion import convert, factories
 from torchlike._core.conversion.buffers import asarray, from_file, frombuffer
@@ -56,6 +57,7 @@ def _sparse_like(name, number, t, shape, layout, dtype, device, requires_grad):
     compressed = t.layout in COMPRESSED
     if t.layout is layout and (compressed or (t.dense_dim() and not number)) and tuple(shape) == tuple(t.shape):
         new = t.detach().clone().to(device=device, dtype=kind)
+        number = unwritten(kind) if number is None else number
         new = new.fill_(number) if number or name == "empty_like" and compressed else new.zero_()
         return new.requires_grad_(requires_grad)
     if number:
