@@ -15,7 +15,7 @@ from torchlike._aten.jaxpr import is_number, missing, run, whole
 from torchlike._aten.lower import redispatch
 from torchlike._aten.packets import ops
 from torchlike._base.dims import wrap_dim
-from torchlike._core.tensor.tensor import Tensor, value_of
+from torchlike._core.tensor.tensor import Tensor
 from torchlike._decl.batch import SPLIT, Batch
 from torchlike._decl.derive import Derived
 from torchlike._decl.op import Op
@@ -101,8 +101,10 @@ def _by_parts(op: Any, inputs: tuple) -> Any:
     if any(x is not None and not isinstance(x, Tensor) and not is_number(x) for x in inputs):
         return None
     places = [i for i, x in enumerate(inputs) if x is not None]
-    values = [value_of(x) if isinstance(x := inputs[i], Tensor) else x for i in places]
-    avals = tuple([jax.ShapeDtypeStruct(v.shape, v.dtype) if hasattr(v, "shape") else type(v) for v in values])
+    values = [inputs[i] for i in places]  # of a tensor, which may wrap others, the shape and dtype say all
+    avals = tuple(
+        [jax.ShapeDtypeStruct(tuple(v.shape), v.dtype.np) if isinstance(v, Tensor) else type(v) for v in values]
+    )
     key = ("aten", tuple(places), avals)
     traced = op.derived.get(key)
     if traced is None:

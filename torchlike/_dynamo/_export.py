@@ -54,9 +54,9 @@ def export(
         NotImplementedError: ``dynamic_shapes`` or ``constraints``; ``torch.export.export`` takes them.
 
     >>> import torchlike as torch
-    >>> module, _ = torch._dynamo.export(lambda x: x.sin() * 2)(torch.zeros(2))
-    >>> module(torch.zeros(3)), [node.op for node in module.graph.nodes]
-    (tensor([0., 0., 0.]), ['placeholder', 'call_method', 'call_function', 'output'])
+    >>> module, _ = torch._dynamo.export(torch.nn.ReLU())(torch.zeros(2))
+    >>> module(torch.ones(3)), [node.op for node in module.graph.nodes]
+    (tensor([1., 1., 1.]), ['placeholder', 'call_function', 'output'])
     """
     if dynamic_shapes is not None or constraints is not None:
         raise NotImplementedError(
