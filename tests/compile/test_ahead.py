@@ -80,6 +80,8 @@ def test_a_change_after_steady_calls(name, threads):
         sequence(train)
     finally:
         over.set()
+        if threads:
+            other.join()
 
 
 def test_what_runs_for_nothing_again_and_again_waits_for_its_guards():
@@ -127,6 +129,8 @@ def test_an_error_of_the_call_before_changes_nothing(threads):
         assert (model.weight.detach().numpy() != before[0][0]).any()
     finally:
         over.set()
+        if threads:
+            other.join()
 
 
 def test_random_numbers_are_drawn_once():
