@@ -128,7 +128,7 @@ def frombuffer(
     array = np.frombuffer(raw, kind.np, count, offset)
     if raw.readonly:
         warn_once(
-            "The given buffer is non-writable. The tensor reads it, but a change of the tensor will not be seen there; "
+            "The given buffer is not writable. The tensor reads it, but a change of the tensor will not be seen there; "
             "copy the buffer if that is not meant.",
         )
     t = copied_array(array) if isinstance(buffer, bytes) else over_array(array)
