@@ -135,7 +135,14 @@ def test_gradients_of_func():
     assert torchlike.allclose(gm(x), function(x))
 
 
-DEPENDENT = {"item": lambda x: x.sum().item(), "branch": lambda x: x if x.sum() > 0 else -x}
+DEPENDENT = {
+    "item": lambda x: x.sum().item(),
+    "branch": lambda x: x if x.sum() > 0 else -x,
+    "index": lambda x: x[x.long()[0]],
+    "select": lambda x: x.select(0, x.long()[0]),
+    "repeat": lambda x: x.repeat(x.long()[0]),
+    "alpha": lambda x: x.add(x, alpha=x[0]),
+}
 
 
 @pytest.mark.parametrize("name", DEPENDENT)
@@ -144,6 +151,34 @@ def test_what_depends_on_values(name):
     agree(lambda t: said(lambda: t.fx.experimental.proxy_tensor.make_fx(DEPENDENT[name])(t.ones(2)), begins))
     x = torchlike.ones(2)
     assert (x + x).tolist() == [2.0, 2.0]  # no mode is left
+
+
+PICKED = {
+    "mask": lambda t, x, i: x[i > 0],
+    "mask of a part": lambda t, x, i: x[:, i > 0],
+    "no dimensions": lambda t, x, i: t.ops.aten.index(x, [i[0], i[1]]),
+    "a constant": lambda t, x, i: x[t.tensor(1)],
+}
+
+
+@pytest.mark.parametrize("name", PICKED)
+def test_what_indices_pick(name):
+    """The graph picks by its own inputs, not by the values that were traced."""
+
+    def run(t):
+        graph = t.fx.experimental.proxy_tensor.make_fx(lambda x, i: PICKED[name](t, x, i))
+        x = t.arange(4.0).reshape(2, 2)
+        return graph(x, t.tensor([1, 1]))(x, t.tensor([0, 1]))
+
+    agree(run)
+
+
+def test_indices_of_no_dimensions_among_others():
+    def run(t):
+        x, one, more = t.arange(24.0).reshape(2, 3, 4), t.tensor(1), t.tensor([0, 1, 1])
+        return t.ops.aten.index(x, [one, None, more]), t.ops.aten.index_put(x, [one, None, more], x[0, :, :3])
+
+    agree(run)
 
 
 def test_decompositions():

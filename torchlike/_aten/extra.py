@@ -9,6 +9,7 @@ from torchlike._aten.packets import ops
 from torchlike._aten.python_dispatch import invoke, invoke_with, modes_set_to, normalised
 from torchlike._aten.source import SOURCE, Overload
 from torchlike._aten.tags import Tag
+from torchlike._core.conversion.indexing import MASKS, gathered, put
 from torchlike._core.dispatch.bind import FUNCTIONS
 from torchlike._core.dispatch.dispatch import call
 from torchlike._core.dispatch.inplace import call_inplace
@@ -277,13 +278,28 @@ def _index_put_(self: Any, indices: Any, values: Any, accumulate: bool = False) 
 
 
 def _put(self: Any, places: list, values: Any) -> Any:
-    self[_key(places)] = values
+    put(self, places, values)
     return self
+
+
+def _index(self: Any, indices: Any) -> Any:
+    """Indices of no dimensions are tensors among others here, no numbers as in ``self[...]``."""
+    indices = list(indices)
+    if not any(_is_place(i) for i in indices):
+        return self[_key(indices)]
+    places: list = []
+    for i in indices:
+        places += [i] if i is None or i.dtype not in MASKS else [i, *[...] * (i.ndim - 1)]
+    return gathered(self, places)
+
+
+def _is_place(i: Any) -> bool:
+    return isinstance(i, Tensor) and not i.ndim and i.dtype not in MASKS
 
 
 _RESHAPED = Tag.inplace, Tag.inplace_view
 _PUT = "Tensor?[] indices, Tensor values, bool accumulate=False)"
-_add("index.Tensor(Tensor self, Tensor?[] indices) -> Tensor", lambda self, indices: self[_key(indices)])
+_add("index.Tensor(Tensor self, Tensor?[] indices) -> Tensor", _index)
 _add(f"index_put_(Tensor(a!) self, {_PUT} -> Tensor(a!)", _index_put_, Tag.inplace)
 _add(f"index_put(Tensor self, {_PUT} -> Tensor", lambda self, *args: _index_put_(self.clone(), *args))
 _add("lift_fresh(Tensor(a) self) -> Tensor(a)", _same)

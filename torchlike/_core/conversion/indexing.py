@@ -15,12 +15,13 @@ from torchlike._base.layout import Layout, contiguous_strides, has_overlap, is_c
 from torchlike._base.state import state
 from torchlike._core.autograd import node as nodes
 from torchlike._core.autograd import operator_node
-from torchlike._core.conversion.convert import from_jax_array, host, place
+from torchlike._core.conversion.convert import from_jax_array, host, item, place
 from torchlike._core.conversion.device_moves import move
 from torchlike._core.conversion.numbers import fitting
 from torchlike._core.dispatch.dispatch import call, plan_for, refresh
 from torchlike._core.dispatch.expanded import fill_inplace
 from torchlike._core.dispatch.inplace import call_inplace, check_writable, demand_writable, rebase
+from torchlike._core.dispatch.observers import seen
 from torchlike._core.dispatch.view_calls import Shaped, call_view
 from torchlike._core.tensor.arguments import KIND
 from torchlike._core.tensor.memory_order import follow, restride
@@ -59,6 +60,13 @@ def getitem(self: Tensor, index: Any) -> Tensor:
     view, indices = _resolve(self, index)
     if indices is None:
         return call_view(views.alias, (self,), ()) if view is self else view
+    return gathered(view, indices)
+
+
+def gathered(view: Tensor, indices: list[Any]) -> Tensor:
+    """What ``indices`` take out of ``view``: by dimension None, or a tensor, ``...`` for a mask's further ones."""
+    if state.dispatch_modes and _named(view, indices):
+        return seen("index.Tensor", view, [x for x in indices if x is not ...])
     mask, dim = _single_mask(view, indices)
     taken = _taken(view, indices) if view._storage.shared else None
     if taken is not None:
@@ -74,6 +82,12 @@ def getitem(self: Tensor, index: Any) -> Tensor:
         if strides != contiguous_strides(tuple(out.shape)):
             restride(out, strides)
     return out
+
+
+def _named(view: Tensor, indices: list[Any]) -> bool:
+    """Whether a mode is to see a mask itself, not the places where it is true now; where nothing is recorded below."""
+    masked = any([isinstance(x, Tensor) and x.dtype in MASKS for x in indices])
+    return masked and not (state.grad and view.requires_grad)
 
 
 def _taken(view: Tensor, indices: list[Any]) -> tuple[Tensor, list[Tensor | None]] | None:
@@ -291,7 +305,7 @@ def _tensor_item(x: Tensor) -> Any:
         warn_byte_mask()
     if tensor:
         return x
-    number = host(x).item()
+    number = item(x)  # not host(x): a mode sees that the value is asked for
     return bool(number) if dtype in MASKS else number
 
 
@@ -444,6 +458,9 @@ def put(view: Tensor, indices: list[Any], value: Any) -> None:
     if mask is not None and value.numel() == 1:
         demand_bool("masked_fill_", mask)
         fill_inplace(ops.index_mask, (view, mask, value), (dim,), "masked_fill_")
+        return
+    if state.dispatch_modes and _named(view, indices) and not (state.grad and value.requires_grad):
+        seen("index_put_.default", view, [x for x in indices if x is not ...], value)
         return
     where = _positions(view, indices)
     inputs, static = (view, *where, value), (False, (len(where),))

@@ -122,6 +122,8 @@ class ProxyTorchDispatchMode(TorchDispatchMode):
                 return out
         self._refuse(func, args, kwargs)
         if func is ops.aten._local_scalar_dense.default and isinstance(self.proxy_of(args[0]), Proxy):
+            if _is_constant(self.proxy_of(args[0]).node):
+                return func(*args, **kwargs)
             raise RuntimeError(
                 f"It appears that you're trying to get value out of a tracing tensor with {func}: control flow, or a "
                 "number, depends on a value, which a graph does not have. Compute it with tensors (torch.where)"
@@ -165,6 +167,12 @@ class ProxyTorchDispatchMode(TorchDispatchMode):
 def _place(tensor: Tensor) -> tuple[int, int]:
     """The same for all aliases of a tensor."""
     return id(tensor._storage), id(tensor._view)
+
+
+def _is_constant(node: Any) -> bool:
+    """Whether a step copies a constant that nothing has written to or viewed: its number is the same in every call."""
+    copied = node.target is ops.aten.lift_fresh_copy.default and node.args[0].op == "get_attr"
+    return copied and not node.users
 
 
 def _describe(proxy: Proxy, value: Tensor) -> None:
