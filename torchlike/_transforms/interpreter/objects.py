@@ -99,7 +99,10 @@ class Objects:
         return known[0]
 
     def _in_class(self, cls: type, name: str) -> Any:
-        for base in type.__dict__["__mro__"].__get__(cls):
+        order = type.__dict__["__mro__"].__get__(cls)
+        if cls.__flags__ & 1 << 9 and not own(cls.__module__) and not self.is_made(cls):
+            self.reads.add("bases", cls, None, order, f"the bases of {cls.__qualname__}")
+        for base in order:
             value = self._member(base, name)
             if value is not MISSING:
                 return value
@@ -402,6 +405,8 @@ class Objects:
         if not isinstance(x, Tensor) and self.method(x, "__getitem__") is not None:
             return self.new(self.by_index(x))
         if base_of(x) is not None and not self.is_made(x):
+            if base_of(x) is set and len(x) > 1 and self.touched(x):
+                self.refuse_change("iterates over a set that it has changed, whose order is not known yet")
             x = self.contents(x)
         self.seen(x)
         return self.new(self.native(iter, (x,), {}) if type(x) not in _HOLDERS else self.handed(iter, x))
