@@ -376,6 +376,8 @@ _PARTS: dict[str, Callable[[Read], Any]] = {
     "len": _part(lambda x, _: len(x), "len({x})"),
     "cell": _part(lambda cell, _: cell.cell_contents, "{x}.cell_contents"),
     "bases": _part(lambda cls, _: cls.__mro__, "{x}.__mro__"),
+    "instance": _part(isinstance, "isinstance({x}, {k})"),
+    "subclass": _part(issubclass, "issubclass({x}, {k})"),
     "class": _part(lambda cls, k: vars(cls).get(k, MISSING), ""),
     "attr": _part(getattr, "getattr({x}, {k})"),
     "slot": _part(lambda x, k: k.__get__(x), "{k}.__get__({x})"),

@@ -225,6 +225,8 @@ class Changes:
         elif isinstance(x, Tensor) or self.is_made(x):
             if not isinstance(x, Tensor):
                 self.change(x, "sets an entry")
+            else:
+                self.seen(key, value)
             self.native(put_item, (x, self.constant(key), self.constant(value)), {})
         else:
             self._set_outside(x, self.constants(key) if self.lives else key, value)
