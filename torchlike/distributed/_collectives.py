@@ -310,7 +310,8 @@ def all_gather(tensor_list: list[Tensor], tensor: Tensor, group: Any = None, asy
     own = tensor_list[found_.rank()].shape
     if own != tensor.shape:
         raise RuntimeError(
-            f"all_gather: invalid tensor size at index {found_.rank()} (expected {tuple(tensor.shape)}, got {tuple(own)})"
+            f"all_gather: invalid tensor size at index {found_.rank()} (expected {tuple(tensor.shape)}, "
+            f"got {tuple(own)})"
         )
     padded = [_flat(a, max(t.numel() for t in tensor_list)) for a in values([tensor])]
     finish = lambda outs: _unpadded(tensor_list, outs[0])  # noqa: E731
