@@ -177,8 +177,8 @@ def fully_shard(
         reshard_after_forward: whether autograd keeps the cut parameters only (the default) and backward brings them
             together again, or keeps the whole ones.
         shard_placement_fn: ``Shard(dim)`` for a parameter, or None for the default: the first dimension that can be cut
-            into equal parts. A parameter without one, or with another ``Shard``, is whole on every device; its placements
-            and local parts are PyTorch's.
+            into equal parts. A parameter without one, or with another ``Shard``, is whole on every device; its
+            placements and local parts are PyTorch's.
         mp_policy: see :class:`MixedPrecisionPolicy`. ignored_params: those that stay as they are.
 
     Returns:
