@@ -59,6 +59,18 @@ def alone():
     tell("alone", lambda: start(2))
 
 
+def first_time():
+    """Without a debug level; the ranks differ in what none of them has done before."""
+    start(5)
+    tell("kinds", lambda: d.broadcast(t.ones(3), 0) if RANK else d.all_reduce(t.ones(3)))
+    tell("programs", lambda: in_a_program(t.ones(2 + RANK)))
+    tell("sizes", lambda: d.all_gather([t.ones(1 + RANK), t.ones(2)], t.ones(1 + RANK)))
+    mine = [t.ones(1 + RANK), t.ones(2)]
+    tell("parts", lambda: d.all_to_all(mine, [t.ones(1), t.ones(2)]))
+    tell("fine", lambda: d.all_reduce(t.ones(2)))
+    tell("asymmetric", lambda: d.all_reduce(t.ones(2 + 5 * RANK)))
+
+
 def mismatches():
     """With TORCH_DISTRIBUTED_DEBUG=DETAIL; nobody is lost, so that the next call is right again."""
     start(2)

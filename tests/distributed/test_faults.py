@@ -20,6 +20,19 @@ FAULTS = {
         },
     ),
     "late": ({}, {"late: rank 0": "compiled function .*: after [12].. of 2 seconds rank 1 died or did not take part"}),
+    "first_time": (
+        {},
+        {
+            "kinds: rank 0": "mismatch .* Rank 0 .* all_reduce .*, but rank 1 .* broadcast",
+            "programs: rank 1": r"mismatch .* Rank 1 .*compiled .*float32\[6\].*, but rank 0 .*float32\[4\]",
+            "sizes: rank 0": r"mismatch .* of \[\[1\], \[2\]\] float32\[2\], but rank 1 .* all_gather gather",
+            "parts: rank 0": "all_to_all: rank 0 expects 2 of rank 1, which sends 1",
+            "parts: rank 1": "all_to_all: rank 0 expects 2 of rank 1, which sends 1",
+            "fine: rank 1": "no error",
+            "asymmetric: rank 0": r"rank 1 died or did not take part; rank 1 is running: all_reduce .*float32\[7\]",
+            "asymmetric: rank 1": r"mismatch .* Rank 1 .*float32\[7\], but rank 0 is running: another one",
+        },
+    ),
     "mismatches": (
         {"TORCH_DISTRIBUTED_DEBUG": "DETAIL"},
         {

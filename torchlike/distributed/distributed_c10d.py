@@ -36,6 +36,8 @@ class ProcessGroup:
         self.lock = threading.RLock()
         self.calls = itertools.count(1)
         self.sent: dict[Any, Any] = {}  # numbers of messages from one process to another
+        self.seen: set[Any] = set()  # collectives that all ranks have been seen to do alike
+        self.compared = 0  # the number of the last one that was compared
         self.unread: list[str] = []  # keys of the store that this process has set and others may not have read
 
     def rank(self) -> int:
