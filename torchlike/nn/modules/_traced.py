@@ -26,7 +26,7 @@ def demand_kept(module: Any, kind: str, name: str, value: Any) -> None:
     raise RuntimeError(
         f"a function that jax traces (jit, grad, vmap, scan) would set the {kind} '{name}' of a module, "
         f"a {type(module).__name__}, that it did not make; return the new value, or use "
-        "torchlike.interop.to_jax(module), which returns the new values of the buffers that the module has before the call"
+        "torchlike.interop.to_jax(module), which returns the new values of the buffers that there were before"
     )
 
 
