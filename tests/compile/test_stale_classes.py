@@ -63,7 +63,6 @@ def the_bases_that_super_looks_at(wrap):
 @story
 def a_class_that_is_registered(wrap):
     kind = abc.ABCMeta("Kind", (), {})
-
     cls = heir()
     thing = cls()
     return calls(wrap(lambda x: x * (2.0 if isinstance(thing, kind) else 1.0)), lambda i: kind.register(cls))

@@ -358,6 +358,10 @@ class _Builder:
             factor = self.marks["add"] if chain == "mul" else set()  # (x + 1) * 3 becomes x * 3 + 3
             if not (self.marks[chain] | factor).isdisjoint(arguments):
                 return False
+        if name == "mul" and not self.marks["mul"].isdisjoint(arguments):  # x * 7 * row becomes x * (7 * row)
+            size = eqn.outvars[0].aval.size
+            if any(self.varies(v.aval, i, size) is not None for v, i in zip(eqn.invars, arguments, strict=True)):
+                return False
         loop = {self.beside[i] for i in arguments if i in self.beside}
         if any(i in self.unstable for i in arguments) and (len(loop) > 1 or name in elements.BESIDE):
             return False

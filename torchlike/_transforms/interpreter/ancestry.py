@@ -4,24 +4,21 @@ from __future__ import annotations
 
 import abc
 import types
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from torchlike._transforms.interpreter.reads import MISSING
 from torchlike._transforms.interpreter.trust import own
 
-if TYPE_CHECKING:
-    from torchlike._transforms.interpreter.objects import Objects
-
 _HEAP = 1 << 9  # Py_TPFLAGS_HEAPTYPE: others cannot change
 
 
-def note_bases(i: Objects, cls: type) -> None:
+def note_bases(i: Any, cls: type) -> None:
     """Note which classes a user's class is made of."""
     if cls.__flags__ & _HEAP and not own(cls.__module__) and not i.is_made(cls):
         i.reads.add("bases", cls, None, cls.__mro__, f"the bases of {cls.__qualname__}")
 
 
-def note_instance(i: Objects, f: Any, x: Any, kinds: Any) -> None:
+def note_instance(i: Any, f: Any, x: Any, kinds: Any) -> None:
     """Note what ``isinstance`` or ``issubclass`` says, where a class itself decides that (``abc``, protocols)."""
     cls = x if f is issubclass and isinstance(x, type) else type(x)
     note_bases(i, cls)
@@ -38,7 +35,7 @@ def _decides(kind: Any) -> bool:
     return not plain and not own(kind.__module__)
 
 
-def replaced(i: Objects, base: type, name: str) -> Any:
+def replaced(i: Any, base: type, name: str) -> Any:
     """The function that a user has put in the place of a method of this library's; None if it is ours. Noted."""
     value = vars(base)[name]
     if not isinstance(value, types.FunctionType):
@@ -47,7 +44,7 @@ def replaced(i: Objects, base: type, name: str) -> Any:
     return None if own(value.__module__ or "") else value
 
 
-def of_super(i: Objects, x: super, name: str) -> Any:
+def of_super(i: Any, x: super, name: str) -> Any:
     """``super().name``."""
     start, cls = x.__thisclass__, x.__self_class__
     mro = cls.__mro__

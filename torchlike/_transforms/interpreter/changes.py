@@ -86,7 +86,7 @@ class Changes:
             if hasattr(x, "default_factory"):
                 self.reads.add("attr", x, "default_factory", x.default_factory, "the default of a dict")
             found.copy()
-            if found.base is set and not all(map(is_, set.__iter__(found.before), set.__iter__(x))):
+            if found.base is set and not all(map(is_, found.contents, set.__iter__(x))):
                 self.refuse("reads a set whose copy has another order")
             self.new(found.contents)
         return found.contents
