@@ -355,7 +355,7 @@ class _Builder:
             return False
         chain = _CHAINS.get(name)
         if chain is not None and not self.given.issuperset(arguments):
-            factor = self.marks["add"] if chain == "mul" else set()  # (x + 1) * 3 becomes x * 3 + 3
+            factor = self.marks["add"] & self.given if chain == "mul" else set()  # (x + 1) * 3 becomes x * 3 + 3
             if not (self.marks[chain] | factor).isdisjoint(arguments):
                 return False
         if name == "mul" and not self.marks["mul"].isdisjoint(arguments):  # x * 7 * row becomes x * (7 * row)

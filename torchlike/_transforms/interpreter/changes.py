@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import types
 from collections.abc import Iterator, Mapping, Set
-from operator import is_
 from typing import Any
 
 from torchlike._base.state import DISPATCH, LEVELS, REMAT, SELECTIVE, state
@@ -86,7 +85,9 @@ class Changes:
             if hasattr(x, "default_factory"):
                 self.reads.add("attr", x, "default_factory", x.default_factory, "the default of a dict")
             found.copy()
-            if found.base is set and not all(map(is_, found.contents, set.__iter__(x))):
+            if found.base is set and not all(
+                a is b for a, b in zip([*found.contents], [*set.__iter__(x)], strict=True)
+            ):
                 self.refuse("reads a set whose copy has another order")
             self.new(found.contents)
         return found.contents
