@@ -139,6 +139,13 @@ def a_module_that_makes_its_names(wrap):
 
 
 @story
+def whether_a_tensor_is_a_leaf(wrap):
+    held = [torch.ones(2, requires_grad=True)]
+    f = wrap(lambda x: x * (2.0 if held[0].is_leaf else 3.0) * (5.0 if held[0].grad_fn is None else 7.0))
+    return calls(f, lambda i: held.__setitem__(0, held[0] * 1 if i != 1 else torch.ones(2)))
+
+
+@story
 def a_method_of_tensors(wrap):
     ours = torch.Tensor.relu
 

@@ -275,13 +275,14 @@ class Objects:
         """An attribute that this library defines for tensors."""
         if name == "_version" and (self.frame is None or self.frame.watched) and not self.is_made(x):
             self.refuse("reads the version of a tensor that was made outside")
-        return self.native(getattr, (x, name), {})
+        refused = id(x) in self.histories and name in ("grad_fn", "is_leaf", "output_nr")
+        return self.refuse(f"reads the {name} of a result") if refused else self.native(getattr, (x, name), {})
 
     def _of_module(self, x: types.ModuleType, name: str) -> Any:
         value = self.held(vars(x), name, f"{x.__name__}.{name}")
         if value is not MISSING:
             return value
-        made = MISSING if own(x.__name__) else self.held(vars(x), "__getattr__", f"{x.__name__}.__getattr__")
+        made = MISSING if own(x.__name__) else self.held(vars(x), "__getattr__", x.__name__)
         if isinstance(made, types.FunctionType) and name != "__getattr__":
             return self.call(made, (name,))
         return getattr(x, name)  # a submodule or name that is made on first use
