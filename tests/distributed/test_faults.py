@@ -19,7 +19,10 @@ FAULTS = {
             "again: rank 0": "all_reduce .*: an earlier collective failed: gradients of bucket 0",
         },
     ),
-    "of_a_mesh": ({}, {"of a mesh: rank 0": "DistBackendError: tensors over several processes: rank 1 died or did not"}),
+    "of_a_mesh": (
+        {},
+        {"of a mesh: rank 0": "DistBackendError: tensors over several processes: rank 1 died or did not take part"},
+    ),
     "late": ({}, {"late: rank 0": "compiled function .*: after [12].. of 2 seconds rank 1 died or did not take part"}),
     "first_time": (
         {},
