@@ -314,7 +314,8 @@ def _class_of_einsum(equation):
     return "lower_precision_fp" if shared - set(kept) else None
 
 
-@op("einsum(str equation, Tensor[] tensors, *, int[]? path=None) -> Tensor", variants="", node="ViewBackward",
+@op("einsum(str equation, Tensor[] tensors, *, int[]? path=None) -> Tensor", aten={"out": None},
+    variants="", node="ViewBackward",
     autocast={"cpu": _class_of_einsum, "cuda": "lower_precision_fp"}, saved="")  # fmt: skip
 def einsum(equation, tensors, path):
     """The sum of products in Einstein's notation."""
@@ -467,6 +468,7 @@ def diagonal_copy(self, diagonal):
 
 @op(
     "linalg_vander(Tensor x, *, SymInt? N=None) -> Tensor",
+    aten={"out": None},
     dtype="bool_to_int",
     variants="",
     node="CumprodBackward",
