@@ -45,7 +45,7 @@ def _difference(x1, x2, eps):
 
 def _distance_back(grad, x1, x2, result, p, eps, keepdim):
     to_first = _norm_back(grad, _difference(x1, x2, eps), result, p, (-1,), keepdim)
-    return to_first, -to_first
+    return to_first, None if to_first is None else -to_first
 
 
 @op(
@@ -127,6 +127,8 @@ def _pairs(x):
 def _pdist_back(grad, self, result, p):
     first, second = _pairs(self)
     between = self[first] - self[second]
+    if p == 0:
+        return jnp.zeros_like(self)
     if p == jnp.inf:  # here every one of several largest differences counts in full
         largest = jnp.abs(between) == result[:, None]
         to_first = jnp.where(largest, direction(between) * grad[:, None], 0)

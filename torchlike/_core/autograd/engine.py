@@ -318,6 +318,8 @@ class _Task:
                 self.after(node, [None] * len(node._edges), grads)
             return None
         if node._fills or any(g is not None for g in grads):
+            if node._refusals:
+                self.demand_derivatives(node)
             watched = anomaly.current.enabled
             results = anomaly.watched(node, self.apply, grads) if watched else self.apply(node, grads)
         else:
@@ -398,6 +400,13 @@ class _Task:
             got = of_node_hook(hook, given, followed(hook)(given, tuple(self.tensor(g) for g in grads)))
             results = [self.raw(g) for g in node._gather(got)]
         return results
+
+    def demand_derivatives(self, node: Node) -> None:
+        """Raise what the node says of a wanted gradient that it has no derivative for."""
+        for position, error in node._refusals.items():
+            edge = node._edges[position]
+            if edge is not None and (self.needed is None or edge[0] in self.needed):
+                raise error
 
     def wanted_of(self, node: Node, results: Any) -> Grads:
         """The results with None where no captured gradient depends on them."""
