@@ -31,9 +31,10 @@ def inner(self, other):
     >>> torch.inner(torch.ones(2, 3), torch.ones(4, 3)).shape
     torch.Size([2, 4])
     """
-    demand_same("inner", self, other)
     if not self.ndim or not other.ndim:
-        return self * other
+        dtype = rules.common_dtype((self, other)).np
+        return self.astype(dtype) * other.astype(dtype)
+    demand_same("inner", self, other)
     if self.shape[-1] != other.shape[-1]:
         raise RuntimeError(
             f"inner() the last dimension must match on both input tensors but got shapes {list(self.shape)} "
