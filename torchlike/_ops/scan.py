@@ -253,6 +253,7 @@ def _integral(name, total, doc):
 
     over.__doc__ = doc
     settings = {"dtype": "int_to_float", "policy": "y", "variants": "function", "autocast": {"cuda": "fp32"}}
+    settings["aten"] = {"out": None}
     of_x = {"policy": "y x", "node": "DivBackward1", "saved": {"other": lambda: 2.0, "~y": "y", "~x": "x"}}
     of_dx = {"node": "MulBackward1" if total else "CumsumBackward", "saved": "~y"}
     return (
