@@ -54,6 +54,26 @@ def late():
         tell("late", lambda: in_a_program(t.ones(3)))
 
 
+def of_a_mesh():
+    """One dies while the other reads a DTensor; then nobody answers it."""
+    start(6)
+    mesh = d.init_device_mesh("cpu", (2,))
+    x = d.tensor.distribute_tensor(t.arange(4.0), mesh, [d.tensor.Shard(0)])
+    x.full_tensor()
+    d.barrier()
+    if RANK:
+        os.kill(os.getpid(), signal.SIGKILL)
+    tell("of a mesh", lambda: x.sum().full_tensor())
+
+
+def late_on_a_mesh():
+    start(3)
+    x = d.tensor.distribute_tensor(t.arange(4.0), d.init_device_mesh("cpu", (2,)), [d.tensor.Shard(0)])
+    d.barrier()
+    time.sleep(20 * RANK)
+    x.sum().full_tensor()
+
+
 def alone():
     """The other one never comes."""
     tell("alone", lambda: start(2))

@@ -19,6 +19,10 @@ FAULTS = {
             "again: rank 0": "all_reduce .*: an earlier collective failed: gradients of bucket 0",
         },
     ),
+    "of_a_mesh": (
+        {},
+        {"of a mesh: rank 0": "DistBackendError: tensors over several processes: rank 1 died or did not take part"},
+    ),
     "late": ({}, {"late: rank 0": "compiled function .*: after [12].. of 2 seconds rank 1 died or did not take part"}),
     "first_time": (
         {},
@@ -69,6 +73,16 @@ def test_nobody_else_comes():
     ((status, out, _),) = finished([first])
     assert status == 1
     assert re.search("DistNetworkError: init_process_group: rank 0 of 2 met not all of rank 1 at 127.0.0.1:", out), out
+
+
+def test_nobody_comes_to_a_mesh():
+    first, second = started("faults_script.py", "late_on_a_mesh")
+    try:
+        _, err = first.communicate(timeout=60)
+    finally:
+        ended(second)
+    assert first.returncode == 1
+    assert "after 3 seconds rank 1 died or did not take part in what tensors over several processes need" in err, err
 
 
 SCRIPT = """

@@ -29,7 +29,7 @@ def plain(x):
     if isinstance(x, DT.DTensor):
         return ["D", list(x.shape), str(x.placements), plain(x.to_local())]
     if isinstance(x, t.Tensor):
-        return [str(x.dtype), list(x.shape), [round(v, 4) for v in x.detach().double().flatten().tolist()]]
+        return [str(x.dtype), list(x.shape), [round(v, 2) for v in x.detach().double().flatten().tolist()]]
     if isinstance(x, (list, tuple)):
         return [plain(y) for y in x]
     return x if isinstance(x, (int, float, str, bool, type(None))) else str(x)

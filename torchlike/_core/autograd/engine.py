@@ -420,7 +420,7 @@ class _Task:
     def after_accumulation(self, node: AccumulateGrad, grads: Grads) -> None:
         ex = node.variable._ex
         for hook in list(ex.get("post_accumulate", {}).values()) if ex else ():
-            of_leaf_hook(followed(hook)(node.variable))
+            of_leaf_hook(followed(hook)(node.variable), node.variable)
         for hook in list(node._ex.get("hooks", {}).values()) if node._ex else ():
             of_node_hook(hook, (), followed(hook)((), tuple(self.tensor(g) for g in grads)))
 

@@ -32,6 +32,7 @@ from torchlike._executor.spread import layout_of
 from torchlike.autograd.function import Function
 from torchlike.distributed import distributed_c10d as c10d
 from torchlike.distributed._collectives import broadcast
+from torchlike.distributed._watch import waiting, watched
 from torchlike.distributed.device_mesh import DeviceMesh, current_mesh, remade
 from torchlike.distributed.tensor._layouts import (
     Placements,
@@ -87,7 +88,8 @@ class DTensor(Tensor):
         before = state.overrides_off
         state.overrides_off = max(before, 1)
         try:
-            return _over(func(*args, **kwargs), mesh, found)
+            with waiting():
+                return _over(func(*args, **kwargs), mesh, found)
         finally:
             state.overrides_off = before
 
@@ -291,6 +293,7 @@ def _over(result: Any, mesh: DeviceMesh, given: Sequence[Any] = ()) -> Any:
             result.__class__ = DTensor
             result._device_mesh = mesh  # type: ignore[attr-defined]
             _spread(result, mesh)
+            watched(result._storage.value)
             _cut_as(result, given)
         elif type(result) is DTensor and "_device_mesh" not in result.__dict__:
             result._device_mesh = mesh

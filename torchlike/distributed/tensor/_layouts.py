@@ -13,6 +13,7 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from torchlike._executor.pending import settled
 from torchlike._executor.spread import laid
+from torchlike.distributed._watch import waiting, watched
 from torchlike.distributed.device_mesh import DeviceMesh
 from torchlike.distributed.tensor.placement_types import Partial, Placement, Replicate, Shard
 
@@ -128,7 +129,10 @@ def alone() -> bool:
 
 def whole(value: Any, sharding: NamedSharding) -> Any:
     """The array that lies as ``sharding`` says, of one that every process has whole."""
-    return laid(value, sharding)
+    if alone():
+        return laid(value, sharding)
+    with waiting():
+        return laid(value, sharding)
 
 
 def joined(
@@ -148,9 +152,13 @@ def joined(
             f"{function}(): parts of several processes cannot be brought together in a compiled program; compile what "
             "computes with the part, or use whole DTensors"
         )
-    if shape is None or not unequal(mesh, placements, shape):
-        return _joined(value, mesh, placements, function, out)
-    return _of_unequal(value, mesh, placements, function, tuple(shape))
+    with waiting():
+        if shape is None or not unequal(mesh, placements, shape):
+            found = _joined(value, mesh, placements, function, out)
+        else:
+            found = _of_unequal(value, mesh, placements, function, tuple(shape))
+    watched(found)
+    return found
 
 
 def _of_unequal(value: Any, mesh: DeviceMesh, placements: Placements, function: str, shape: tuple[int, ...]) -> Any:
@@ -257,6 +265,7 @@ def own_part(value: Any) -> Any:
         return value
     if isinstance(value, jax.core.Tracer):
         raise NotImplementedError("to_local(): a compiled program of several processes has no parts of its own")
+    watched(value)
     parts = value.addressable_shards
     if len(parts) == 1:
         return parts[0].data
