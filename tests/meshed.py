@@ -81,17 +81,26 @@ def a_dtensor_looks_like_the_whole():
 
 
 @check
+def parts_that_are_not_equal():
+    x = distribute_tensor(numbers(6, 3), line(), [Shard(0)]).requires_grad_()
+    assert x.placements == (Shard(0),) and x.to_local().shape == (6, 3)  # the process has all parts
+    y = torch.compile(lambda x: (x * 2).to_local())(x)
+    y.sum().backward()
+    assert x.grad.placements == (Shard(0),) and copy.deepcopy(x).placements == (Shard(0),)
+    close(x.grad.full_tensor(), torch.full((6, 3), 2.0))
+    assert x.redistribute(placements=[Shard(1)]).placements == (Shard(1),)
+    nested = distribute_tensor(numbers(5, 2), grid(), [Shard(0), Shard(0)])
+    assert nested.placements == (Shard(0), Shard(0)) and (nested + nested).placements == nested.placements
+    close((nested + nested).full_tensor(), numbers(5, 2) * 2)
+
+
+@check
 def what_a_dtensor_refuses():
     m, x = line(), distribute_tensor(numbers(8, 2), line(), [Shard(0)])
     for call, error, message in (
         (lambda: x + numbers(8, 2), RuntimeError, "add: got mixed torch.Tensor and DTensor"),
         (lambda: x.add_(numbers(8, 2)), RuntimeError, "got mixed"),
         (lambda: x + distribute_tensor(numbers(8, 2), grid()), RuntimeError, "must be over one mesh"),
-        (
-            lambda: distribute_tensor(numbers(6), m, [Shard(0)]),
-            NotImplementedError,
-            r"\[6\] cannot be cut into 8 equal",
-        ),
         (lambda: distribute_tensor(numbers(8), m, [Partial()]), NotImplementedError, "Partial placements"),
         (lambda: distribute_tensor(numbers(8), m, ["x"]), TypeError, "a placement must be"),
         (lambda: x.redistribute(grid(), [Replicate()] * 2), NotImplementedError, "between different meshes"),
@@ -346,7 +355,7 @@ def mixed_precision_and_unshard():
     with pytest.raises(AssertionError, match="can only be applied to a module once"):
         fully_shard(layer)
     odd = fully_shard(torch.nn.Linear(16, 3))
-    assert (odd.weight.placements, odd.bias.placements) == ((Shard(1),), (Replicate(),))
+    assert (odd.weight.placements, odd.bias.placements) == ((Shard(1),), (Shard(0),))
     chosen = fully_shard(torch.nn.Linear(16, 8), shard_placement_fn=lambda p: Shard(p.ndim - 1))
     assert chosen.weight.placements == (Shard(1),)
     state = chosen.state_dict()

@@ -517,7 +517,13 @@ def rounded(xs):
     return [[round(v, 4) for v in x.detach().flatten().tolist()] for x in xs]
 
 
-@pytest.mark.parametrize("name", ["ScheduleGPipe", "Schedule1F1B", "ScheduleLoopedBFS", "ScheduleInterleaved1F1B"])
+SCHEDULES = (
+    "ScheduleGPipe Schedule1F1B ScheduleLoopedBFS ScheduleInterleaved1F1B ScheduleInterleavedZeroBubble "
+    "ScheduleZBVZeroBubble ScheduleDualPipeV"
+).split()
+
+
+@pytest.mark.parametrize("name", SCHEDULES)
 def test_schedules_of_one_process(name):
     def run(t):
         with started(t):

@@ -57,6 +57,11 @@ torch.set_num_interop_threads(0)
 torch.compiled_with_cxx11_abi()
 torch.Stream()
 torch.Event(device="cpu").query()
+torch.Event(device="cuda:0")
+torch.Stream(device="cuda")
+torch.nn.functional.native_channel_shuffle(torch.arange(8.0).view(1, 4, 2), 2)
+torch.ones(1, 2, 3, 4).dim_order(ambiguity_check=True)
+torch.ones(3).expand(2, 3).dim_order(ambiguity_check=True)
 torch.get_device_module("cpu") is torch.cpu
 torch.get_device_module("cuda") is torch.cuda
 torch.get_device_module("nothing")

@@ -37,11 +37,19 @@ def _finish() -> None:
         array.block_until_ready()
 
 
+def _linked(device: Any) -> devices.device:
+    """The device, the CPU where none is given; RuntimeError for a GPU where jax has none."""
+    found = devices.as_device("cpu" if device is None else device)
+    if found.type == "cuda" and jax.default_backend() != "gpu":
+        raise RuntimeError("PyTorch is not linked with support for cuda devices: jax has no GPU in this process")
+    return found
+
+
 class Stream:
     """An order of launches on a device. There is one: waiting waits for all that was launched."""
 
     def __init__(self, device: Any = None, *, priority: int = 0) -> None:
-        self.device = devices.as_device("cpu" if device is None else device)
+        self.device = _linked(device)
         self.stream_id, self.device_index = 0, -1 if self.device.index is None else self.device.index
 
     def synchronize(self) -> None:
@@ -80,7 +88,7 @@ class Event:
     def __init__(
         self, device: Any = None, *, enable_timing: bool = False, blocking: bool = False, interprocess: bool = False
     ) -> None:
-        self.device = devices.as_device("cpu" if device is None else device)
+        self.device = _linked(device)
         self._time: float | None = None
 
     def record(self, stream: Stream | None = None) -> None:

@@ -4,6 +4,7 @@ import functools
 import importlib
 import inspect
 import sys
+import threading
 import warnings
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -60,6 +61,9 @@ def has_torch_function_unary(tensor: Any) -> bool:
 
 def has_torch_function_variadic(*relevant_args: Any) -> bool:
     """``has_torch_function(relevant_args)``."""
+    if _redispatched.once:
+        _redispatched.once = False
+        return False
     return core.asked(relevant_args)
 
 
@@ -275,7 +279,8 @@ def get_ignored_functions() -> set[Callable]:
     seen = {public for public, entry in core.ENTRIES.items() if not _is_listed(entry)}
     package = sys.modules[_PACKAGE]
     public = [getattr(package, name) for name in dir(package) if not name.startswith("_")]
-    others = {f for f in public if inspect.isfunction(f)}
+    others = {f for f in public if inspect.isfunction(f) or inspect.isclass(f)}
+    others |= {getattr(Tensor, name) for name, f in vars(Tensor).items() if inspect.isroutine(f)}
     return seen | (others - set(core.ENTRIES))
 
 
@@ -331,8 +336,22 @@ def redispatch_function(func: Callable, types: Iterable[type], args: tuple, kwar
     'Tensor'
     """
     entry = core.of(func)
-    original = None if entry is None else entry.original
-    return (original or func)(*args, **(kwargs or {}))
+    if entry is not None:
+        return (entry.original or func)(*args, **(kwargs or {}))
+    before, _redispatched.once = _redispatched.once, True
+    try:
+        return func(*args, **(kwargs or {}))
+    finally:
+        _redispatched.once = before
+
+
+class _Redispatched(threading.local):
+    """Whether the function that runs has been handed over: the next question of :func:`has_torch_function` is its."""
+
+    once = False
+
+
+_redispatched = _Redispatched()
 
 
 # -- names, derived from what was published ---------------------------------------------------------

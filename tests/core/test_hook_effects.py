@@ -492,6 +492,16 @@ def test_post_accumulate_hooks_return_none(result):
     agree_error(code, "hooks should return None" if result == "tensor" else "")
 
 
+def test_post_accumulate_hooks_may_return_the_leaf():
+    def code(T):
+        x = leaf(T)
+        x.register_post_accumulate_grad_hook(lambda p: p.add_(p.grad, alpha=-0.5))
+        x.exp().sum().backward()
+        return x
+
+    agree(code)
+
+
 def test_a_node_hook_registered_while_saved_tensors_are_unpacked():
     def code(T):
         log, x, node = Log(), leaf(T), []

@@ -76,6 +76,8 @@ REFUSED = {
     "expanded, zero_": lambda t, x: double(t, 1, 3).expand(2, 3).zero_(),
     "expanded, fill_": lambda t, x: double(t, 1, 3).expand(2, 3).fill_(2),
     "expanded, set item": lambda t, x: double(t, 1, 3).expand(2, 3).__setitem__(0, 2),
+    "expanded, set slice": lambda t, x: double(t, 1, 3).expand(2, 3).__setitem__(slice(None), 2),
+    "expanded, set all to a scalar": lambda t, x: double(t, 1, 3).expand(2, 3).__setitem__(..., t.tensor(2.0)),
     "expanded, set item tensor": lambda t, x: double(t, 1, 3).expand(2, 3).__setitem__(slice(None), double(t, 2, 3)),
     "expanded, index_add_": lambda t, x: double(t, 1, 3).expand(2, 3).index_add_(0, t.tensor([0]), double(t, 1, 3)),
     "expanded, index_copy_": lambda t, x: double(t, 1, 3).expand(2, 3).index_copy_(0, t.tensor([0]), double(t, 1, 3)),

@@ -155,6 +155,58 @@ def test_chains_of_functions():
     assert seen > CASES / 3
 
 
+JOINT = {
+    "log of sqrt": lambda x, y: lax.log(lax.sqrt(x)),
+    "log1p of tanh": lambda x, y: lax.log1p(lax.tanh(x)),
+    "exp of rsqrt": lambda x, y: lax.exp(lax.rsqrt(x)),
+    "tanh less sign": lambda x, y: lax.tanh(x) - lax.sign(y),
+    "tanh less rsqrt": lambda x, y: lax.tanh(x) - lax.rsqrt(y),
+    "log1p less log1p": lambda x, y: lax.log1p(x) - lax.log1p(y),
+    "sum times number": lambda x, y: (x * y + x.dtype.type(1)) * x.dtype.type(3),
+    "number times row": lambda x, y: (x * x.dtype.type(7)) * y[0],
+    "number times number": lambda x, y: (x * x.dtype.type(7)) * y[0, 0],
+    "gelu": lambda x, y: x * (1 + lax.tanh(x + y)),
+    "tanh backward": lambda x, y: (lambda t: y * (1 - t * t))(lax.tanh(x)),
+    "softplus": lambda x, y: lax.max(x, y) + lax.log1p(lax.exp(-lax.abs(x))),
+}
+
+
+@pytest.mark.parametrize("kind", ["f4", "f8"])
+@pytest.mark.parametrize("name", JOINT)
+def test_functions_that_share_a_loop(name, kind):
+    r = np.random.RandomState(5)
+    found = both(JOINT[name], *[(np.abs(r.randn(9, 13)) * 10 ** r.uniform(-1, 1, (9, 13))).astype(kind) for _ in "xy"])
+    assert (found is not None) == (name in ("gelu", "tanh backward", "softplus"))
+    if found is not None:
+        assert_alike(*found)
+
+
+ROW = np.asarray([0.3, 1.7, 2.9, 0.7], "f4")
+BESIDE = {
+    "a function of it": lambda x, row, d: (x / d, lax.sin(d)),
+    "a function of the row": lambda x, row, d: (x / d, lax.log(row)),
+    "the row": lambda x, row, d: (x / d, row, lax.exp(x)),
+    "two quotients": lambda x, row, d: (x / d, lax.exp(x) / lax.broadcast_in_dim(row, x.shape, (1,))),
+    "a sum": lambda x, row, d: (x / d, d + np.float32(1)),
+    "a comparison": lambda x, row, d: (x / d, d > np.float32(1)),
+    "a product": lambda x, row, d: ((x * x) / d, lax.sin(d)),
+    "a reshaped row": lambda x, row, d: (lambda r: (x / lax.broadcast_in_dim(r, x.shape, (1,)), r + np.float32(1)))(
+        row.reshape(2, 2).reshape(4)
+    ),
+    "a number": lambda x, row, d: (x / row[0], lax.exp(row[0])),
+    "nothing": lambda x, row, d: (x / d, lax.exp(x)),
+}
+
+
+@pytest.mark.parametrize("name", BESIDE)
+def test_a_divisor_with_another_use(name):
+    """XLA inverts an argument that is broadcast only if nothing else is made of it."""
+    x = np.random.RandomState(0).randn(16, 4).astype("f4")
+    found = both(lambda x, row: BESIDE[name](x, row, lax.broadcast_in_dim(row, x.shape, (1,))), x, ROW)
+    if name == "nothing" or found is not None:
+        assert_alike(*found)
+
+
 def test_one_code_serves_all_shapes(monkeypatch):
     seen, compiled = [], compiling.compiled
     monkeypatch.setattr(compiling, "compiled", lambda *args: (seen.append(args), compiled(*args))[1])

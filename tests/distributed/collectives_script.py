@@ -200,6 +200,26 @@ def send_and_receive(rank):
 
 
 @case
+def uneven_lists(rank):
+    """PyTorch's gloo cuts them for sums only."""
+    own = t.zeros(rank + 1, 2)
+    d.reduce_scatter(own, [t.ones(i + 1, 2) * (rank + 1) * (i + 1) for i in range(2)])
+    least = t.zeros(rank + 1, dtype=t.int32)
+    d.reduce_scatter(least, [t.arange(i + 1).int() - rank for i in range(2)], op=d.ReduceOp.MIN)
+    return own, least
+
+
+@case
+def cut_beyond_gloo(rank):
+    gathered, came = [t.zeros(1), t.zeros(2)], [t.zeros(2 * i + rank + 1) for i in range(2)]
+    number = t.tensor(0.0)
+    d.all_gather(gathered, t.ones(rank + 1))
+    d.all_to_all(came, [t.arange(2.0 * rank + i + 1) + 10 * rank for i in range(2)])
+    d.reduce_scatter_tensor(number, t.arange(2.0) + rank)
+    return *gathered, *came, number
+
+
+@case
 def objects(rank):
     found, told = [None, None], [{"a": rank}, rank] if rank == 0 else [None, None]
     d.all_gather_object(found, {"rank": rank, "x": t.ones(2)})

@@ -54,9 +54,41 @@ def late():
         tell("late", lambda: in_a_program(t.ones(3)))
 
 
+def of_a_mesh():
+    """One dies while the other reads a DTensor; then nobody answers it."""
+    start(6)
+    mesh = d.init_device_mesh("cpu", (2,))
+    x = d.tensor.distribute_tensor(t.arange(4.0), mesh, [d.tensor.Shard(0)])
+    x.full_tensor()
+    d.barrier()
+    if RANK:
+        os.kill(os.getpid(), signal.SIGKILL)
+    tell("of a mesh", lambda: x.sum().full_tensor())
+
+
+def late_on_a_mesh():
+    start(3)
+    x = d.tensor.distribute_tensor(t.arange(4.0), d.init_device_mesh("cpu", (2,)), [d.tensor.Shard(0)])
+    d.barrier()
+    time.sleep(20 * RANK)
+    x.sum().full_tensor()
+
+
 def alone():
     """The other one never comes."""
     tell("alone", lambda: start(2))
+
+
+def first_time():
+    """Without a debug level; the ranks differ in what none of them has done before."""
+    start(5)
+    tell("kinds", lambda: d.broadcast(t.ones(3), 0) if RANK else d.all_reduce(t.ones(3)))
+    tell("programs", lambda: in_a_program(t.ones(2 + RANK)))
+    tell("sizes", lambda: d.all_gather([t.ones(1 + RANK), t.ones(2)], t.ones(1 + RANK)))
+    mine = [t.ones(1 + RANK), t.ones(2)]
+    tell("parts", lambda: d.all_to_all(mine, [t.ones(1), t.ones(2)]))
+    tell("fine", lambda: d.all_reduce(t.ones(2)))
+    tell("asymmetric", lambda: d.all_reduce(t.ones(2 + 5 * RANK)))
 
 
 def mismatches():

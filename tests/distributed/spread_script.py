@@ -156,7 +156,7 @@ def states_of_wrapped_models(rank):
     return names, kept == rounded(model.module[0].bias), list(state["state"]), state["param_groups"][0]["params"]
 
 
-def piped(rank, cls, stages=1, parts=4, **options):
+def piped(rank, cls, stages=1, parts=4, v=False, **options):
     """Four layers on two ranks, and the gradients, losses and results of two steps."""
     filled, layers = model_of(), []
     for i in range(2 * stages):
@@ -165,17 +165,22 @@ def piped(rank, cls, stages=1, parts=4, **options):
             layer[0].weight.copy_(filled[0].weight[:6] / (i + 1))
             layer[0].bias.fill_(0.1 * i)
         layers.append(layer)
-    own = [pp.PipelineStage(layers[i], i, 2 * stages, t.device("cpu")) for i in range(rank, 2 * stages, 2)]
+    numbers = [rank, 3 - rank] if v else range(rank, 2 * stages, 2)
+    own = [pp.PipelineStage(layers[i], i, 2 * stages, t.device("cpu")) for i in numbers]
     schedule = cls(own if stages > 1 else own[0], parts, loss_fn=nn.functional.mse_loss, **options)
     x, found = t.arange(48).reshape(8, 6) % 7 / 7, []
     for _ in range(2):
         losses = []
-        if rank == 0:
+        if v:
+            out = schedule.step(x, target=x.flip(0), losses=losses) if rank == 0 else schedule.step()
+        elif rank == 0:
             out = schedule.step(x)
         else:
             out = schedule.step(target=x.flip(0), losses=losses)
         grads = [rounded(p.grad) for stage in own for p in stage.submod.parameters()]
         found.append([None if out is None else rounded(out), [rounded(loss) for loss in losses], grads])
+    if v:
+        return found
     last = schedule.eval(x) if rank == 0 else schedule.eval(target=x)
     return found, None if last is None else rounded(last)
 
@@ -184,6 +189,9 @@ CASES["gpipe"] = lambda rank: piped(rank, pp.ScheduleGPipe)
 CASES["gpipe not scaled"] = lambda rank: piped(rank, pp.ScheduleGPipe, parts=2, scale_grads=False)
 CASES["1f1b"] = lambda rank: piped(rank, pp.Schedule1F1B)
 CASES["looped"] = lambda rank: piped(rank, pp.ScheduleLoopedBFS, stages=2)
+CASES["zero bubble"] = lambda rank: piped(rank, pp.ScheduleInterleavedZeroBubble, stages=2)
+CASES["zero bubble along a V"] = lambda rank: piped(rank, pp.ScheduleZBVZeroBubble, stages=2, v=True)
+CASES["dual pipe"] = lambda rank: piped(rank, pp.ScheduleDualPipeV, stages=2, v=True)
 CASES["interleaved"] = lambda rank: piped(rank, pp.ScheduleInterleaved1F1B, stages=2)
 
 

@@ -19,7 +19,24 @@ FAULTS = {
             "again: rank 0": "all_reduce .*: an earlier collective failed: gradients of bucket 0",
         },
     ),
+    "of_a_mesh": (
+        {},
+        {"of a mesh: rank 0": "DistBackendError: tensors over several processes: rank 1 died or did not take part"},
+    ),
     "late": ({}, {"late: rank 0": "compiled function .*: after [12].. of 2 seconds rank 1 died or did not take part"}),
+    "first_time": (
+        {},
+        {
+            "kinds: rank 0": "mismatch .* Rank 0 .* all_reduce .*, but rank 1 .* broadcast",
+            "programs: rank 1": r"mismatch .* Rank 1 .*compiled .*float32\[6\].*, but rank 0 .*float32\[4\]",
+            "sizes: rank 0": r"mismatch .* of \[\[1\], \[2\]\] float32\[2\], but rank 1 .* all_gather gather",
+            "parts: rank 0": "all_to_all: rank 0 expects 2 of rank 1, which sends 1",
+            "parts: rank 1": "all_to_all: rank 0 expects 2 of rank 1, which sends 1",
+            "fine: rank 1": "no error",
+            "asymmetric: rank 0": r"rank 1 died or did not take part; rank 1 is running: all_reduce .*float32\[7\]",
+            "asymmetric: rank 1": r"mismatch .* Rank 1 .*float32\[7\], but rank 0 is running: another one",
+        },
+    ),
     "mismatches": (
         {"TORCH_DISTRIBUTED_DEBUG": "DETAIL"},
         {
@@ -56,6 +73,16 @@ def test_nobody_else_comes():
     ((status, out, _),) = finished([first])
     assert status == 1
     assert re.search("DistNetworkError: init_process_group: rank 0 of 2 met not all of rank 1 at 127.0.0.1:", out), out
+
+
+def test_nobody_comes_to_a_mesh():
+    first, second = started("faults_script.py", "late_on_a_mesh")
+    try:
+        _, err = first.communicate(timeout=60)
+    finally:
+        ended(second)
+    assert first.returncode == 1
+    assert "after 3 seconds rank 1 died or did not take part in what tensors over several processes need" in err, err
 
 
 SCRIPT = """

@@ -3,9 +3,9 @@
 import pytest
 from process_kit import SIZE, results
 
-SCRIPTS = ("collectives_script.py", "ddp_script.py", "mesh_script.py", "spread_script.py")
+SCRIPTS = ("collectives_script.py", "ddp_script.py", "mesh_script.py", "spread_script.py", "uneven_script.py")
 # PyTorch refuses these on CPUs, or counts them in other ways; ours are checked by themselves
-OURS = {"bf16_compress_hook"}
+OURS = {"bf16_compress_hook", "cut_beyond_gloo"}
 
 
 @pytest.fixture(scope="module")
@@ -23,3 +23,9 @@ def test_the_same_as_pytorch(both, script):
         if theirs[rank][name] != ours[rank][name] and name not in OURS
     }  # fmt: skip
     assert not differ
+
+
+def test_lists_of_different_shapes(both):
+    first, second = ([row[3] for row in ours["cut_beyond_gloo"]] for ours in both["collectives_script.py"]["torchlike"])
+    assert first == [[1], [1, 1], [0], [10, 11, 12], 1]
+    assert second == [[1], [1, 1], [0, 1], [10, 11, 12, 13], 3]

@@ -544,6 +544,36 @@ def test_redispatch_function():
     agree(run)
 
 
+def test_functions_that_ask_are_redispatched_once():
+    def run(t):
+        seen = []
+
+        class Seen(t.Tensor):
+            @classmethod
+            def __torch_function__(cls, func, types, args=(), kwargs=None):
+                seen.append(func.__name__)
+                return t.overrides.redispatch_function(func, types, args, kwargs or {})
+
+        def inner(x):
+            if t.overrides.has_torch_function((x,)):
+                return t.overrides.handle_torch_function(inner, (x,), x)
+            return x * x + x
+
+        def outer(x):
+            if t.overrides.has_torch_function((x,)):
+                return t.overrides.handle_torch_function(outer, (x,), x)
+            return inner(x) - inner(x)
+
+        x = t.ones(2).as_subclass(Seen)
+        return names(outer(x)), names(inner(x)), seen, t.overrides.has_torch_function((x,))
+
+    agree(run)
+
+
+def test_what_is_not_overridden():
+    agree(lambda t: [f in t.overrides.get_ignored_functions() for f in (t.Tensor.as_subclass, t.no_grad, t.finfo)])
+
+
 def test_nowrap():
     agree(lambda t: t.Tensor.grad.__get__ in t.overrides.get_default_nowrap_functions())
     agree(lambda t: name(marked(family(t)[0]([1.0]), grad=t.ones(1)).grad))

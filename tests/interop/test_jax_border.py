@@ -9,6 +9,7 @@ import pytest
 
 import torchlike as torch
 from torchlike import nn
+from torchlike.interop import split, to_jax
 
 BINARY = [
     *(getattr(operator, n) for n in "add sub mul truediv floordiv mod pow matmul".split()),
@@ -256,6 +257,57 @@ def test_a_write_is_refused(write, wrap):
         return t * 1
 
     unchanged(wrap(f), w)
+
+
+@pytest.mark.parametrize(
+    "change", [lambda w: w.resize_(7), lambda w: w.unsqueeze_(0), lambda w: w.t_(), lambda w: w.as_strided_((1,), (1,))]
+)
+def test_a_change_of_shape_is_refused_where_jax_makes_a_program(change):
+    w = torch.zeros(2)
+    unchanged(jax.jit(lambda t: (change(w), t * 1)[1]), w)
+    assert w.shape == (2,)
+    assert jax.jit(lambda t: change(t * 1))(torch.ones(2)).numel()
+
+
+class Counting(nn.Module):
+    def __init__(self, start):
+        super().__init__()
+        self.register_buffer("seen", start)
+
+    def forward(self, x):
+        self.seen = self.seen + x
+        return self.seen * 2
+
+
+@pytest.mark.parametrize(
+    "give",
+    [
+        lambda m, t: m.register_buffer("more", t),
+        lambda m, t: setattr(m, "seen", t),
+        lambda m, t: setattr(m, "more", nn.Buffer(t)),
+        lambda m, t: setattr(m, "more", nn.Parameter(t)),
+        lambda m, t: m.register_parameter("more", nn.Parameter(t)),
+        lambda m, t: m(t),
+    ],
+)
+@pytest.mark.parametrize("wrap", [jax.jit, jax.vmap, lambda f: jax.grad(lambda t: f(t).sum().jax())])
+def test_a_module_from_outside_keeps_its_buffers_and_parameters(give, wrap):
+    m = Counting(torch.zeros(()))
+    with pytest.raises(RuntimeError, match="would set the .* of a module, a Counting, that it did not.*to_jax"):
+        wrap(lambda t: (give(m, t), t * 1)[1])(torch.ones(2))
+    assert list(m.state_dict()) == ["seen"] and m.seen.tolist() == 0
+    m.seen = torch.ones(())
+    assert m(torch.ones(2)).tolist() == [4, 4]
+
+
+def test_buffers_are_set_in_modules_of_the_function_and_of_to_jax():
+    assert jax.jit(lambda t: Counting(t)(t))(torch.ones(2)).tolist() == [4, 4]
+    m = Counting(torch.zeros(2))
+    parameters, buffers = split(m)
+    out, after = jax.jit(to_jax(m))(parameters, buffers, jnp.ones(2, jnp.float32))
+    assert out.tolist() == [2, 2] and after["seen"].tolist() == [1, 1] and m.seen.tolist() == [0, 0]
+    wide, _ = jax.vmap(to_jax(m), in_axes=(None, None, 0))(parameters, buffers, jnp.ones((3, 2), jnp.float32))
+    assert wide.shape == (3, 2)
 
 
 def test_a_write_of_constants_is_refused():

@@ -157,7 +157,8 @@ def test_functions(t):
         g = t.full(shape, 2.0, dtype=t.float64, requires_grad=True)
         w = t._weight_norm(v, g, d)
         out += [w, w.grad_fn, t.autograd.grad((w * w * v).sum(), (v, g))]
-    a, tau = t.geqrf(v.detach()[0].T.sin())
+    # Sines of an arithmetic progression have rank 2, where the last digits of any processor decide; cubes have 4.
+    a, tau = t.geqrf(v.detach()[0].T.sin() ** 3)
     return *out, a, tau, t._weight_norm_interface(v.bfloat16(), t.ones(2, 1, 1).bfloat16())[1].dtype
 
 

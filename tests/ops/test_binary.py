@@ -454,3 +454,17 @@ def test_quotients_are_rounded_once(name, kind, execution):
     x = torchlike.tensor(SIDE.astype(kind))
     for _ in range(70):
         np.testing.assert_array_equal(QUOTIENTS[name](torchlike, x).numpy(), expected)
+
+
+@pytest.mark.parametrize("needs", [False, True])
+@pytest.mark.parametrize("name", ["truediv", "sub", "mul", "pow", "floordiv"])
+@pytest.mark.filterwarnings("ignore:__array_wrap__:DeprecationWarning")  # PyTorch's own
+def test_an_array_on_the_left(name, needs):
+    def run(t):
+        try:
+            out = getattr(operator, name)(np.array([1.0, 3.0], np.float32), t.tensor([2.0, 7.0], requires_grad=needs))
+            return str(out.dtype)[-7:], out.tolist()
+        except (RuntimeError, TypeError) as error:
+            return type(error).__name__
+
+    assert run(torchlike) == run(torch)

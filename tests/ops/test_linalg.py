@@ -120,6 +120,8 @@ SOLVES = [
     ("L.lstsq(x, y).solution", WIDE, rng.randn(3, 2)),
     ("L.lstsq(x, y)", A, B),
     ("L.lstsq(x, y, driver='gelsd')[0]", TALL, rng.randn(5)),
+    ("L.lstsq(x, y).solution", TALL[None], np.random.RandomState(1).randn(2, 5, 2)),
+    ("L.lstsq(x, y).solution", np.random.RandomState(2).randn(2, 1, 5, 3), np.random.RandomState(3).randn(1, 3, 5, 2)),
     ("L.tensorsolve(x, y)", rng.randn(2, 3, 6), rng.randn(2, 3)),
     ("L.householder_product(x, y)", TALL, rng.randn(3)),
 ]

@@ -49,6 +49,8 @@ PRODUCTS = [
     ("t.inner(x, y)", A, rng.randn(2, 5, 4)),
     ("x.inner(y)", V, V),
     ("t.inner(x, y)", A, np.array(2.0)),
+    ("t.inner(x, t.tensor(2.5)) * y", A, np.array(2.0)),
+    ("t.inner(t.tensor(2), y)", V, W),
     ("t.outer(x, y)", V, W),
     ("x.ger(y)", V, W),
     ("t.matmul(x, y)", BATCH, B),

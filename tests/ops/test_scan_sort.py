@@ -264,3 +264,10 @@ def test_grad_fn_names():
         return [r.grad_fn.name() for r in results]
 
     assert names(torchlike) == names(torch)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16"])
+def test_long_products_are_rounded_once(dtype):
+    x = 1 - 0.01 * rng.rand(1000).astype(np.float32)
+    theirs, ours = [t.tensor(x).to(getattr(t, dtype)).cumprod(0).double().numpy() for t in (torch, torchlike)]
+    np.testing.assert_allclose(ours, theirs, rtol=torch.finfo(getattr(torch, dtype)).eps)  # one rounding

@@ -258,6 +258,19 @@ def test_optimizer_zero_grad(set_to_none):
     agree(code)
 
 
+def test_zero_grad_of_a_wrapper_that_never_ran_init():
+    def code(T):
+        class Wrapper(T.optim.Optimizer):
+            def __init__(self, inner):
+                self.param_groups, self.defaults = inner.param_groups, inner.defaults
+
+        o = stepped(T)
+        Wrapper(o).zero_grad()
+        return o.param_groups[0]["params"][0].grad
+
+    agree(code)
+
+
 def test_optimizer_copies():
     def code(T):
         o = stepped(T)

@@ -150,7 +150,8 @@ def gradients(plan: Any, values: tuple, args: tuple | None = None) -> list | Non
         got = _of_view(plan, values, args)
     else:
         got = _called(by_name, Case(plan, values))
-    return [fitted(g, plan.avals[i], values[-1]) for g, i in zip(got, plan.wanted, strict=True)]
+    found = {i: fitted(g, plan.avals[i], values[-1]) for g, i in zip(got, plan.fulfilled(), strict=True)}
+    return [found.get(i) for i in plan.wanted]
 
 
 # -- PyTorch's own backward operators --------------------------------------------------------------------------------
@@ -193,7 +194,7 @@ class Case:
         self.grad = values[n] if values else None
         self.static = dict(zip([a.name for a in self.op.static], plan.static, strict=False))
         self.positions = {a.name: i for i, a in enumerate(self.op.dynamic)}
-        self.needs = [self.op.dynamic[i].name for i in plan.wanted]
+        self.needs = [self.op.dynamic[i].name for i in plan.fulfilled()]
 
     def __getitem__(self, name: str) -> Any:
         """A saved value or an argument; zeros for a tensor of which only the shape matters."""
@@ -323,7 +324,8 @@ def derived(op: Any, inputs: tuple) -> Any:
         got = gradients(plan, inputs)
         if got is not None:
             got = [g.compute() if isinstance(g, Later) else g for g in got]
-            return tuple([g for g, r in zip(got, plan.route or [-1] * len(got), strict=True) if r < 0])
+            route = plan.route or [-1] * len(got)
+            return tuple([g for g, r in zip(got, route, strict=True) if r is not None and r < 0])
     if op.name == "add" and len(inputs) == 2 and not isinstance(op, Batch):
         return redispatch(_aten.add.Tensor, *inputs)
     found = mapped.shown(op, inputs)

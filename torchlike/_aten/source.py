@@ -1,5 +1,6 @@
 """What ``torch.ops.aten`` holds: the declared operators in all their forms, and those that :func:`aten` adds."""
 
+import re
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
@@ -95,7 +96,7 @@ def _forms(op: Op) -> Iterable[tuple[str, Callable[[], Callable], tuple[Tag, ...
     if op.inplace is not None and tail.startswith("(Tensor self") and facts.inplace is not None:
         changed = _changing(f"{name}_.{facts.inplace}".rstrip("."), tail)
         yield changed, lambda: _compiled(op, "inplace", False, {}), (Tag.inplace, *kind)
-    if "out" in op.variants and facts.out is not None:
+    if facts.out is not None:
         yield f"{name}.{facts.out}{_with_out(op, tail)}", lambda: _out_front(op), (Tag.out, *kind)
     if op.numbers and overload == "Tensor" and "Tensor other" in tail:
         yield from _scalar_forms(op, tail, kind)
@@ -147,7 +148,7 @@ def _with_out(op: Op, tail: str) -> str:
     names = op.aten.results
     outs = ", ".join(f"Tensor({chr(97 + i)}!) {n}" for i, n in enumerate(names))
     star = "" if "*, " in args else "*, "
-    kept = [n or "" for _, n in op.schema.returns]
+    kept = ["" if n is None or re.fullmatch(r"result\d", n) else n for _, n in op.schema.returns]
     results = ", ".join(f"Tensor({chr(97 + i)}!) {n}".rstrip() for i, n in enumerate(kept))
     return f"({args}, {star}{outs}) -> " + (f"({results})" if len(names) > 1 else results)
 

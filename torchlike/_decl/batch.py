@@ -7,6 +7,7 @@ of kinks and of saved results holds under vmap too.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from itertools import count
 from typing import TYPE_CHECKING, Any
 
 import jax
@@ -110,20 +111,24 @@ class Batch(Kernel):
         outs = as_tuple(jax.eval_shape(self.forward(()), *avals))
         new = Plan(self.name, plan.inputs, plan.outputs, plan.names, wanted, outs, plan.diff)
         new.numbers, new.apart, new.refuses = plan.numbers, plan.apart, plan.refuses
-        if plan.kernel is None and all(self.in_dims[i] == self.out_dim for i in wanted):
+        new.refusals = plan.refusals
+        if plan.kernel is None and all(self.in_dims[i] == self.out_dim for i in plan.fulfilled()):
             new.route = plan.route
         else:
+            if plan.route is not None and None in plan.route:
+                left = count()
+                new.route = tuple([None if r is None else -1 - next(left) for r in plan.route])
             new.kernel = Derived(f"{self.name}_backward", self.node + "Backward", self._back(plan))
         return new
 
     def _back(self, plan: Plan) -> Forward:
         """The mapped gradients; those of an input that all examples share are summed."""
         dims = [self.in_dims[i] for i in plan.inputs] + [self.out_dim] * (len(plan.outputs) + len(plan.diff))
-        wanted = [self.in_dims[i] for i in plan.wanted]
+        wanted = [self.in_dims[i] for i in plan.fulfilled()]
 
         def one(*arguments: Value) -> tuple[jax.Array, ...]:
             found = as_tuple(plan.kernel.forward(())(*arguments)) if plan.kernel else ()
-            return tuple(plan.routed(arguments, found))
+            return tuple([g for g in plan.routed(arguments, found) if g is not None])
 
         def back(*arguments: Value) -> tuple[jax.Array, ...]:
             found = jax.vmap(one, in_axes=tuple(dims), out_axes=0)(*arguments)

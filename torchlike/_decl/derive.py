@@ -7,7 +7,7 @@ the call, so their cost is paid once per kernel compilation.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -22,6 +22,7 @@ from torchlike._base.result_layouts import elementwise
 from torchlike._decl import rules
 from torchlike._decl.naming import naming
 from torchlike._decl.node_names import node_of_backward
+from torchlike._decl.plan import Plan
 from torchlike._decl.sums import wide_sums
 
 if TYPE_CHECKING:
@@ -333,78 +334,6 @@ def vmap_function(forward: Forward, in_dims: Dims, out_dims: int) -> Forward:
     return jax.vmap(forward, in_axes=in_dims, out_axes=out_dims)
 
 
-class Plan:
-    """How one call is differentiated.
-
-    Attributes:
-        inputs, outputs: indices of the runtime inputs and of the results to save; their values,
-            followed by the gradients of the differentiable outputs, are the arguments of ``kernel``.
-        names: the ``_saved_<name>`` of each saved value.
-        wanted: indices of the runtime inputs that receive a gradient, in order.
-        tensors: indices of the runtime inputs that are tensors.
-        outs: (shape, dtype) of every output; diff: indices of the differentiable ones.
-        kernel: a :class:`Derived` operator, or None when every gradient is passed through.
-        op, static, avals: the call that the plan is of. node_class: the class of its nodes, once made.
-        arity: how many outputs its nodes expect gradients of: those up to the last differentiable one.
-        route: None, or for each wanted input the index of the argument passed through
-            (-1 - j: the kernel's j-th result).
-        numbers: positions of the saved values that are number arguments, kept when the rest is freed.
-        frees: whether a backward frees what is saved (it keeps mere numbers), once known.
-        refuses: whether its backward raises, for want of a derivative.
-        apart: positions of the saved inputs that are kept by value: what becomes of them is of no concern.
-        shown: what nodes show as ``_saved_<name>``, once asked for.
-        source: all gradients as a function of the kernel's arguments, and their shapes and dtypes; recipe: that as a
-            jaxpr that keeps the names of words, once asked for; explicit: whether formulas were written for them.
-        multiplies: whether there are matrix products of float32 among them, once asked for.
-    """
-
-    __slots__ = (
-        "inputs", "outputs", "names", "wanted", "outs", "diff", "kernel", "route", "name", "tensors", "op", "static",
-        "avals", "node_class", "arity", "shown", "numbers", "apart", "refuses", "frees",
-        "source", "recipe", "explicit", "multiplies",
-    )  # fmt: skip
-
-    kernel: Derived | None
-    route: Indices | None
-    op: Kernel | None
-    node_class: Any
-    shown: dict[str, Any] | None
-    frees: bool | None
-    source: tuple[Forward, Sequence[Aval]] | None
-    multiplies: bool | None
-    numbers: Indices
-    apart: Indices
-    tensors: Indices
-    static: Static
-    avals: Avals
-
-    def __init__(
-        self,
-        name: str,
-        inputs: Indices,
-        outputs: Indices,
-        names: tuple[str, ...],
-        wanted: Indices,
-        outs: tuple[jax.ShapeDtypeStruct, ...],
-        diff: Indices,
-    ) -> None:
-        self.name = name
-        self.inputs, self.outputs, self.names = inputs, outputs, names
-        self.wanted, self.outs, self.diff = wanted, outs, diff
-        self.arity = diff[-1] + 1
-        self.kernel = self.route = self.op = self.node_class = self.shown = self.frees = None
-        self.source = self.recipe = self.multiplies = None
-        self.explicit = False
-        self.refuses = False
-        self.tensors = self.static = self.avals = self.numbers = self.apart = ()
-
-    def routed(self, arguments: Values, results: Values) -> Values:
-        """All gradients: those the kernel computed and those passed through."""
-        if self.route is None:
-            return results
-        return [arguments[r] if r >= 0 else results[-1 - r] for r in self.route]
-
-
 def _plan_outputs(kernel: Kernel, static: Static, avals: Avals) -> tuple[tuple[jax.ShapeDtypeStruct, ...], Indices]:
     compiled = getattr(kernel.kernels.get(static), "results", None)
     found = compiled and compiled(avals)
@@ -501,9 +430,11 @@ def formula_plan(op: Op, static: Static, avals: Avals, wanted: Indices, kernel: 
     missing = set(wanted_names) - {n for wrt, _ in chosen for n in wrt}
     if missing:
         return default_plan(kernel, static, avals, wanted)
-    refusals = [f.error for _, f in chosen if hasattr(f, "error")]
-    if refusals:
+    errors = {n: f.error for wrt, f in chosen if hasattr(f, "error") for n in wrt}
+    refusals = {k: errors[owner[i]] for k, i in enumerate(wanted) if owner[i] in errors}
+    if len(refusals) == len(wanted):
         return _refusing_plan(op, wanted, outs, diff, refusals[0])
+    chosen = [(wrt, f) for wrt, f in chosen if not hasattr(f, "error")]
     asked = {p for _, f in chosen for p in f.__code__.co_varnames[: f.__code__.co_argcount]}
     kept, shown = _kept(op, wanted, len(outs))
     inputs = tuple(i for i, n in owner.items() if (n in asked or i in kept) and avals[i] is not None)
@@ -512,6 +443,7 @@ def formula_plan(op: Op, static: Static, avals: Avals, wanted: Indices, kernel: 
     names = _names(kernel, inputs) + tuple(result_names[i] for i in outputs)
     fixed = op.group(avals, static[len(op.static)] if op.lists else None)
     policy = rules.POLICIES[op.dtype]
+    absent: set[int] = set(refusals)
 
     def back(*values: Value) -> tuple[jax.Array, ...]:
         given = _spread(values[: len(inputs)], inputs, len(avals))
@@ -524,12 +456,13 @@ def formula_plan(op: Op, static: Static, avals: Avals, wanted: Indices, kernel: 
         have |= saved | {"needs": wanted_names}
         grads = values[len(names) :]
         have["grad"], have["grads"] = grads[0], _spread(grads, diff, len(outs))
-        found = {}
+        found: dict[str, Any] = dict.fromkeys(errors)
         for wrt, f in sorted(chosen, key=lambda pair: _turn(pair[1], have)) if naming() else chosen:
             got = f(**{p: have[p] for p in f.__code__.co_varnames[: f.__code__.co_argcount]})
             got = got if isinstance(got, tuple) else (got,)
             found |= dict(zip(wrt, got, strict=True))
-        places = [(owner[i], spans[owner[i]].index(i)) for i in wanted]
+        absent.update([k for k, i in enumerate(wanted) if found[owner[i]] is None])
+        places = [(owner[i], spans[owner[i]].index(i)) for k, i in enumerate(wanted) if k not in absent]
         return tuple(
             rules.fit(found[n][k], fixed[n][k]) if isinstance(fixed[n], list) else rules.fit(found[n], fixed[n])
             for n, k in places
@@ -541,7 +474,17 @@ def formula_plan(op: Op, static: Static, avals: Avals, wanted: Indices, kernel: 
     weak = [a.weak_type for a in args[: len(names)]]
     plan.source, plan.explicit = (back, args), True
     _finish(plan, kernel, jax.make_jaxpr(back)(*args), weak)
+    if absent:
+        _leave_out(plan, absent)
+        plan.refusals = refusals or None
     return plan
+
+
+def _leave_out(plan: Plan, absent: Collection[int]) -> None:
+    """Give the wanted inputs at the positions ``absent`` no gradient; the others are in order."""
+    n = len(plan.wanted)
+    others = iter(plan.route or [-1 - j for j in range(n - len(absent))])
+    plan.route = tuple([None if k in absent else next(others) for k in range(n)])
 
 
 def _turn(formula: Formula, have: Mapping[str, Any]) -> int:

@@ -54,7 +54,8 @@ class Aten(NamedTuple):
 
     Attributes:
         own: whether PyTorch has no such operator. schema: its text after the name.
-        inplace: the overload of the in-place form, and out: that with ``out=``; None where PyTorch has none.
+        inplace: the overload of the in-place form, and out: that with ``out=``; None where PyTorch has none: by
+            default those of what it composes (``calls``) and of what gives no tensors.
         results: the names of the arguments that results are written into.
         calls, calls_inplace: ``f(aten, *arguments)``, the calls that PyTorch makes of one, where they are not one of
             this name: ``aten["var.correction"](self)`` is one. They are made on tensors, for those who look.
@@ -360,7 +361,7 @@ def op(
         new.nondiff, new.checked = frozenset(nondiff), check
         new.layout = layout or (elementwise if strides else by_columns if columns else None)
         new.columns, new.laid, new.taken = columns, bool(columns), taken
-        new.aten = _aten(aten, schema)
+        new.aten = _aten(aten, schema, "out" in new.variants)
         tensors = [a.name for a in runtime_arg if a.is_tensor]
         new.rows = rows or (tensors[0] if new.pointwise and len(tensors) == 1 else None)
         new.tangents, new.backward = jvp, _backwards(backward)
@@ -388,7 +389,8 @@ def _out(words: str, new: Op) -> frozenset[str]:
         )
     if given & _INPLACE:
         INPLACE[new.name + "_"] = INPLACE.get(new.name + "_", frozenset()) | given & _INPLACE
-    return given if given & {"exact", "cast", "computes", "truths"} or new.pointwise else given | {"exact"}
+    casts = new.pointwise and "out" in new.variants
+    return given if given & {"exact", "cast", "computes", "truths"} or casts else given | {"exact"}
 
 
 def _marks(saved: Saved) -> tuple[Any, dict[str, str], frozenset[str]]:
@@ -415,19 +417,29 @@ def _autocast(classes: Autocast | Mapping[str, Autocast]) -> Mapping[str, Autoca
     return by_device
 
 
-def _aten(given: str | dict[str, Any] | bool | None, schema: Schema) -> Aten:
-    """``aten`` of a declaration with what follows from its schema; private names and random words are ours."""
+def _aten(given: str | dict[str, Any] | bool | None, schema: Schema, form: bool | None) -> Aten:
+    """``aten`` of a declaration with what follows from its schema; private names and random words are ours.
+
+    ``form``: whether it has one with ``out=``, None of a view.
+    """
     fields: dict[str, Any] = given if isinstance(given, dict) else {"schema": given} if isinstance(given, str) else {}
     private = schema.name[0] == "_" or any(a.name == "words" for a in schema.args)
     own = fields.get("own", given is False or private and given is not True and "schema" not in fields)
     text = fields.get("schema", re.sub(r" (result\d)(?=[,)])", "", schema.text[len(schema.full_name) :]))
-    out = fields.get("out", f"{schema.overload}_out" if schema.overload else "out")
+    writes = form or form is False and "calls" not in fields and _gives_tensors(schema)
+    out = fields.get("out", (f"{schema.overload}_out" if schema.overload else "out") if writes else None)
     overload, *results = out.split() if out else (None,)
     named = [name for _, name in schema.returns]
     if not results:
-        results = ["out"] if len(named) == 1 else [n or f"out{i}" for i, n in enumerate(named)]
+        results = ["out"] if len(named) == 1 else [form and n or f"out{i}" for i, n in enumerate(named)]
     return Aten(own, text, fields.get("inplace", schema.overload), overload, tuple(results),
                 fields.get("calls"), fields.get("calls_inplace"))  # fmt: skip
+
+
+def _gives_tensors(schema: Schema) -> bool:
+    return bool(schema.returns) and all(
+        kind.split("(")[0] == "Tensor" and "[]" not in kind for kind, _ in schema.returns
+    )
 
 
 def _backwards(backward: Backward) -> dict[str | None, tuple[Any, dict[str, Any]]] | None:
@@ -513,7 +525,7 @@ def view(
         new.read, new.write, new.prepare = read, write, prepare
         new.saved, new.kept, new.apart = saved, {}, frozenset()
         new.node_of = new.edges_of = new.tangents = None
-        new.backward, new.aten = backward, _aten(aten, schema)
+        new.backward, new.aten = backward, _aten(aten, schema, None)
         if new.full_name in REGISTRY:
             raise SchemaError(f"{new.full_name}: declared twice")
         REGISTRY[new.full_name] = new

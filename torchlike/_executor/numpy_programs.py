@@ -10,7 +10,9 @@ Where XLA's simplifier would make one instruction of two, which rounds different
 from __future__ import annotations
 
 import operator
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -189,6 +191,7 @@ _EACH = frozenset(
      "round", "reduce_precision", "bitcast_convert_type", "shift_right_arithmetic", *elements.NAMES}
 )  # fmt: skip
 _KEEPS_REAL = frozenset({"convert_element_type", "broadcast_in_dim", "reshape", "squeeze", "transpose"})
+_RESHAPES = frozenset({"broadcast_in_dim", "reshape", "squeeze", "expand_dims"})
 _MOVES = frozenset({"broadcast_in_dim", "reshape", "squeeze", "expand_dims", "transpose", "slice", "rev", "concatenate",
                     "pad", "dynamic_slice", "dynamic_update_slice", "stack", "gather", "scatter", "select_n", "split",
                     "sort"})  # fmt: skip
@@ -234,7 +237,7 @@ class _Builder:
     """The steps of a program, in the order of the equations; every value has a number."""
 
     def __init__(self, closed: ClosedJaxpr, compiled: bool) -> None:
-        self.compiled = compiled  # whether XLA may compute steps
+        self.compiled, self.arguments = compiled, len(closed.in_avals)  # whether XLA may compute steps
         self.steps, self.constants, self.values = [], [], len(closed.in_avals)
         self.plain = set(range(self.values))  # arguments, moved at most
         self.alone: set[int] = set()  # what several instructions of XLA made, which it may join with others
@@ -243,12 +246,18 @@ class _Builder:
         self.joined: set[int] = set()  # what XLA may join with what is done to it
         # The dimensions along which the elements of a value differ, if it repeats others; of constants all.
         self.repeated: dict[int, tuple[int, ...]] = {}
+        self.unstable: set[int] = set()  # what depends on functions whose last bits depend on others of the loop
+        self.beside: dict[int, frozenset[int]] = {}  # the results of such others that a value depends on
         self.exact = only_divides(closed.jaxpr)
         self.each = set(range(self.values))  # values whose elements are independent of each other
         self.given = set(range(self.values))  # values that depend on arguments
         self.zeros: set[int] = set()  # constants that are 0
+        self.moved: dict[int, int] = {}  # {an argument in another shape: what it was made of}
+        self.single: set[int] = set()  # what XLA inverts only if nothing else is made of it
         self.real: set[int] = set()  # complex values whose imaginary parts are 0, that depend on arguments
         self.outs = self.jaxpr(closed, range(self.values))
+        uses = Counter(chain(self.outs, *[arguments for _, _, arguments, _ in self.steps]))
+        _demand(all(uses[i] == 1 for i in self.single))
 
     def new(self) -> int:
         self.values += 1
@@ -296,6 +305,7 @@ class _Builder:
         elif name == "reduce_sum" and eqn.invars[0].aval.dtype.name in FLOATS | COMPLEX:
             made = self.total(eqn, arguments[0])
         elif name == "div" and self.inverts(eqn, *arguments):
+            self.alone_in(arguments[1])
             one = self.constant(np.ones((), eqn.invars[1].aval.dtype))
             inverse = self.step(_RULES[name](eqn), (one, arguments[1]))
             made, arguments = ("mul", ()), [arguments[0], inverse]
@@ -344,11 +354,20 @@ class _Builder:
         if name == "div" and not self.marks["div"].isdisjoint(arguments):
             return False
         chain = _CHAINS.get(name)
-        if chain is not None and not self.given.issuperset(arguments) and not self.marks[chain].isdisjoint(arguments):
+        if chain is not None and not self.given.issuperset(arguments):
+            factor = self.marks["add"] & self.given if chain == "mul" else set()  # (x + 1) * 3 becomes x * 3 + 3
+            if not (self.marks[chain] | factor).isdisjoint(arguments):
+                return False
+        if name == "mul" and not self.marks["mul"].isdisjoint(arguments):  # x * 7 * row becomes x * (7 * row)
+            size = eqn.outvars[0].aval.size
+            if any(self.varies(v.aval, i, size) is not None for v, i in zip(eqn.invars, arguments, strict=True)):
+                return False
+        loop = {self.beside[i] for i in arguments if i in self.beside}
+        if any(i in self.unstable for i in arguments) and (len(loop) > 1 or name in elements.BESIDE):
             return False
         joined = [i in self.joined for i in arguments]
         if name in elements.JOINS:
-            return not any(joined)
+            return not any(joined) and (name != "log" or self.marks["sqrt"].isdisjoint(arguments))
         if name == "div":
             return not joined[1] and arguments[1] not in self.marks["sqrt"]
         return name != "mul" or not all(joined)
@@ -378,6 +397,11 @@ class _Builder:
         if eqn.outvars[0].aval.dtype.name in HALVES and name != "neg":
             if name not in _MOVES or not self.rounded.isdisjoint(arguments):
                 self.rounded.add(out)
+        if name in elements.UNSTABLE or not self.unstable.isdisjoint(arguments):
+            self.unstable.add(out)
+        others = frozenset({out} if name in elements.BESIDE else ()).union(*[self.beside.get(i, ()) for i in arguments])
+        if others:
+            self.beside[out] = others
         moves = name in _KEEPS_REAL and len(arguments) == 1
         if name in elements.JOINED or moves and arguments[0] in self.joined:
             self.joined.add(out)
@@ -392,6 +416,11 @@ class _Builder:
             made = made and (mark in ("div", "sqrt") or not self.given.issuperset(arguments))
             if made or (moves or name == "neg") and arguments[0] in numbers:
                 numbers.add(out)
+        if name in _RESHAPES and (arguments[0] in self.moved or arguments[0] < self.arguments):
+            sizes = eqn.invars[0].aval.shape  # XLA itself reshapes what is one element along a dimension
+            places = eqn.params.get("broadcast_dimensions", ())
+            if all(sizes[i] == eqn.outvars[0].aval.shape[k] for i, k in enumerate(places)):
+                self.moved[out] = arguments[0]
         if name in _KEEPS_REAL and arguments[0] in self.given:
             if eqn.invars[0].aval.dtype.kind != "c" or arguments[0] in self.real:
                 self.real.add(out)
@@ -435,6 +464,13 @@ class _Builder:
         if size != 1 and dividend in self.repeated and divisor in self.repeated and dividend in self.given:
             raise _Unknown
         return divisor in self.repeated or size != 1 and self.varies(aval, divisor, size) is not None
+
+    def alone_in(self, divisor: int) -> None:
+        """Note that an argument, and what is moved of it to be a divisor, may have no other use."""
+        if divisor in self.moved or divisor < self.arguments:
+            self.single.add(divisor)
+        if divisor in self.moved:
+            self.alone_in(self.moved[divisor])
 
     def total(self, eqn: Any, argument: int) -> tuple[str, tuple[Any, ...]]:
         """The step of a sum of floats; XLA turns that of equal elements into a product, and may join two sums."""

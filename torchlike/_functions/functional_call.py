@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from torchlike._base.tracing import trace_state_clean
 from torchlike._core.tensor.tensor import Tensor
 
 
@@ -76,9 +77,13 @@ def reparametrized(module: Any, given: Any, tie_weights: bool, strict: bool) -> 
         for name, (members, key) in places.items():
             before.append((name, members, key, members.get(key, _ABSENT)))
             members[key] = tensors[name]
+        if not trace_state_clean():
+            LENT.extend((id(members), key) for _, members, key, _ in before)
         yield
     finally:
         for name, members, key, old in reversed(before):
+            if (id(members), key) in LENT:
+                LENT.remove((id(members), key))
             new = members.get(key, _ABSENT)
             if name in given and new is not _ABSENT and new is not given[name]:
                 given[name] = new
@@ -89,6 +94,9 @@ def reparametrized(module: Any, given: Any, tie_weights: bool, strict: bool) -> 
 
 
 _ABSENT: Any = object()
+LENT: list[
+    tuple[int, str]
+] = []  # members, while jax traces, that get their old tensors back: the dict's id and the name
 
 
 def _place(module: Any, name: str, value: Any) -> tuple[dict, str]:

@@ -1,5 +1,7 @@
 """Python's operators that choose among operators of tensors, and other names of functions."""
 
+import numpy as np
+
 import torchlike._base.dtypes as dtypes
 import torchlike._ops.arithmetic as arithmetic
 import torchlike._ops.bitwise as bitwise
@@ -41,13 +43,15 @@ def __imod__(self, other):
     return _modulo(self, other, write)
 
 
-def _reflected(name, of_number, of_tensor):
+def _reflected(name, of_number, of_tensor, of_array=None):
     """Install ``__r...__``: each operator is a function of (the tensor, what stood on its left)."""
 
     def reflected(self, other):
         if isinstance(other, Tensor):
             return of_tensor(self, other)
-        return of_number(self, other) if isinstance(other, NUMBERS) else NotImplemented
+        if isinstance(other, NUMBERS):
+            return of_number(self, other)
+        return of_array(self, other) if of_array is not None and isinstance(other, np.ndarray) else NotImplemented
 
     reflected.__name__, reflected.__qualname__ = name, f"Tensor.{name}"
     setattr(Tensor, name, reflected)
@@ -62,8 +66,8 @@ _reflected(
     lambda self, other: call(arithmetic.rsub_scalar, (self, other, None), ()),
     lambda self, other: call(arithmetic.rsub, (self, other, None), ()),
 )
-_reflected("__rtruediv__", _swapped(arithmetic.over), _swapped(arithmetic.div))
-_reflected("__rdiv__", _swapped(arithmetic.over), _swapped(arithmetic.div))
+_reflected("__rtruediv__", _swapped(arithmetic.over), _swapped(arithmetic.div), lambda t, a: t.reciprocal() * a)
+_reflected("__rdiv__", _swapped(arithmetic.over), _swapped(arithmetic.div), lambda t, a: t.reciprocal() * a)
 _reflected("__rpow__", _swapped(power.pow_from), _swapped(power.pow_tensor))
 _reflected("__rmod__", _swapped(arithmetic.remainder_from), _swapped(arithmetic.remainder))
 _reflected("__rfloordiv__", _swapped(arithmetic.floor_divide), _swapped(arithmetic.floor_divide))

@@ -14,8 +14,8 @@ from torchlike._ops import embed
 def dim_order(self: Tensor, *, ambiguity_check: Any = False) -> tuple[int, ...]:
     """The dimensions from the outermost to the innermost in memory.
 
-    ``ambiguity_check``: True, or a list of memory formats: RuntimeError where sizes of 1 leave the order open, or where
-    not exactly one of the formats fits.
+    ``ambiguity_check``: True, or a list of memory formats: RuntimeError where sizes of 1 leave the order open, unless
+    exactly one of the formats fits.
 
     >>> import torchlike as torch
     >>> torch.ones(2, 3).t().dim_order()
@@ -29,8 +29,9 @@ def dim_order(self: Tensor, *, ambiguity_check: Any = False) -> tuple[int, ...]:
     if not isinstance(ambiguity_check, bool | list) or not all(isinstance(f, MemoryFormat) for f in given):
         raise TypeError("The ambiguity_check argument must be a bool or a list of memory formats.")
     fitting = sum(self.is_contiguous(memory_format=f) for f in given)
-    repeated = len(set(self.stride())) < self.ndim
-    if (given and fitting != 1) or (ambiguity_check is True and repeated):
+    strides = self.stride()
+    ambiguous = 1 in self.shape or 0 in strides or len(set(strides)) < self.ndim
+    if ambiguity_check is not False and ambiguous and fitting != 1:
         raise RuntimeError(
             "The tensor does not have unique dim order, or cannot map to exact one of the given memory formats."
         )

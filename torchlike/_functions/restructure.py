@@ -26,6 +26,7 @@ from torchlike._core.tensor.mutation import (
     count_with,
     current,
     demand_own,
+    demand_own_shape,
     extras_of,
     reshape,
     set_history,
@@ -46,6 +47,7 @@ from torchlike._ops import view as views
 def _become(t, node, op, args):
     """Give ``t`` the geometry and history of its view by ``op``; ``node`` is the name of the new node."""
     demand_writable(t)
+    demand_own_shape(t)
     if state.grad and t.requires_grad:
         demand_rebasable(t)
     overload = "default" if op.schema.name == "transpose" else op.schema.overload or "default"
@@ -161,6 +163,7 @@ def resize_(self, *size, memory_format=None):
     offset, count = self._layout.offset, numel(shape)
     if count * self.dtype.itemsize >= 2**63:
         raise too_large(shape, self.dtype.np)
+    demand_own_shape(self)
     grows = offset + count > numel(self._storage.form.shape)
     if grows:
         demand_resizable(self._storage)

@@ -112,6 +112,7 @@ selu = _activation(
     dispatched="elu_cpu",
     node="EluBackward EluBackward1",
     saved={"alpha": lambda: _ALPHA, "scale": lambda: _SCALE, "input_scale": lambda: 1, "self": "self"},
+    aten={"out": None},
     variants="function",
     backward=(
         "elu_backward",
@@ -286,7 +287,7 @@ def hardtanh(self, min_val, max_val):
 
 
 @with_inplace
-@pointwise("relu6(Tensor self) -> Tensor", numbers="", variants="", node="HardtanhBackward",
+@pointwise("relu6(Tensor self) -> Tensor", aten={"out": None}, numbers="", variants="", node="HardtanhBackward",
            vjp={"self": lambda grad, self: _passed((self > 0) & (self < 6), grad)},
            saved={"max_val": lambda: 6, "min_val": lambda: 0, "self": "self"},
            backward=("hardtanh_backward", {"min_val": 0, "max_val": 6}))  # fmt: skip
@@ -372,7 +373,7 @@ def _prelu_back(grad, self, weight):
     return to_self, jnp.sum(to_weight, axes).reshape(weight.shape)
 
 
-@op("prelu(Tensor self, Tensor weight) -> Tensor", node="PreluKernelBackward", strides=True,
+@op("prelu(Tensor self, Tensor weight) -> Tensor", aten={"out": None}, node="PreluKernelBackward", strides=True,
     vjp={"self, weight": _prelu_back},
     jvp={"self": lambda dot, self, weight: jnp.where(self >= 0, dot, dot * _prelu_weight(self, weight)),
          "weight": lambda dot, self, weight: jnp.where(self >= 0, 0, self * _prelu_weight(self, dot))},
@@ -402,7 +403,7 @@ def rrelu_with_noise(self, words, lower, upper):
     return self * noise, noise
 
 
-@op("glu(Tensor self, int dim=-1) -> Tensor", variants="", layout=result_layouts.halved,
+@op("glu(Tensor self, int dim=-1) -> Tensor", variants="", out="cast", layout=result_layouts.halved,
     backward="glu_backward(Tensor grad_output, Tensor self, int dim) -> Tensor")  # fmt: skip
 def glu(self, dim):
     if self.ndim == 0:
@@ -485,7 +486,8 @@ def softmax(self, dim, dtype):
     return softmax_along(x, axis).astype(result)
 
 
-@op("_safe_softmax(Tensor self, int dim, ScalarType? dtype=None) -> Tensor", variants="function", aten=True,
+@op("_safe_softmax(Tensor self, int dim, ScalarType? dtype=None) -> Tensor", variants="function",
+    aten={"own": False, "out": None},
     rows=_rows_of_softmax, vjp={"self": _softmax_back}, node="SafeSoftmaxBackward", saved="dim result",
     backward=(
         "_softmax_backward_data(Tensor grad_output, Tensor output, int dim, ScalarType input_dtype) -> Tensor",

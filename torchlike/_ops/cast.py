@@ -9,7 +9,7 @@ from torchlike._ops.shape import cast
 
 @op(
     "_to_copy(Tensor self, *, ScalarType? dtype=None) -> Tensor",
-    aten=True,
+    aten={"own": False, "out": None},
     variants="",
     node="ToCopyBackward",
     strides=True,

@@ -87,12 +87,14 @@ isfinite = _predicate(
     lambda x: jnp.isfinite(x) if kind(x) in "fc" else ~_false(x),
     "Whether the element is neither infinite nor NaN.",
     shows="2.0 -> True",
+    aten={"out": None},
 )
 isreal = _predicate(
     "isreal",
     lambda x: jnp.imag(x) == 0 if kind(x) == "c" else ~_false(x),
     "Whether the element has no imaginary part.",
     shows="1 + 2j -> False",
+    aten={"out": None},
 )
 
 
@@ -148,6 +150,7 @@ def _isclose(name, self, other, rtol, atol, equal_nan):
 
 @op(
     "isclose(Tensor self, Tensor other, float rtol=1e-05, float atol=1e-08, bool equal_nan=False) -> Tensor",
+    aten={"out": None},
     vjp={},
     variants="",
     layout=elementwise,
@@ -158,7 +161,10 @@ def isclose(self, other, rtol, atol, equal_nan):
 
 @op(
     "allclose(Tensor self, Tensor other, float rtol=1e-05, float atol=1e-08, bool equal_nan=False) -> Tensor",
-    aten="(Tensor self, Tensor other, float rtol=1e-05, float atol=1e-08, bool equal_nan=False) -> bool",
+    aten={
+        "schema": "(Tensor self, Tensor other, float rtol=1e-05, float atol=1e-08, bool equal_nan=False) -> bool",
+        "out": None,
+    },
     vjp={},
     variants="",
 )
@@ -166,6 +172,11 @@ def all_close(self, other, rtol, atol, equal_nan):
     return jnp.all(_isclose("allclose", self, other, rtol, atol, equal_nan))
 
 
-@op("equal(Tensor self, Tensor other) -> Tensor", aten="(Tensor self, Tensor other) -> bool", vjp={}, variants="")
+@op(
+    "equal(Tensor self, Tensor other) -> Tensor",
+    aten={"schema": "(Tensor self, Tensor other) -> bool", "out": None},
+    vjp={},
+    variants="",
+)
 def all_equal(self, other):
     return jnp.all(self == other)

@@ -40,6 +40,7 @@ def _negative_weights(self, correction, fweights, aweights):
 
 @op(
     "cov(Tensor self, *, int correction=1, Tensor? fweights=None, Tensor? aweights=None) -> Tensor",
+    aten={"out": None},
     policy="self",
     node="SqueezeBackward",
     check=_negative_weights,
@@ -85,7 +86,13 @@ def _cov(self, correction, fweights, aweights):
     return out.squeeze() if out.size == 1 else out
 
 
-@op("corrcoef(Tensor self) -> Tensor", node="ClampBackward1", saved="~self", autocast="lower_precision_fp")
+@op(
+    "corrcoef(Tensor self) -> Tensor",
+    aten={"out": None},
+    node="ClampBackward1",
+    saved="~self",
+    autocast="lower_precision_fp",
+)
 def corrcoef(self):
     """The matrix of correlation coefficients of the variables in the rows, observed in the columns.
 

@@ -25,7 +25,7 @@ def _real_dtype(x):
     static="ord",
     variants="out",
     vjp={
-        "self": lambda grad, self, result, ord, dim, keepdim: _norm_vjp(grad, self, result, ord, dim, keepdim),
+        "self": lambda grad, self, result, ord, dim, keepdim: _norm_back(grad, self, result, ord, dim, keepdim),
     },
     jvp={"self": lambda dot, self, result, ord, dim, keepdim: _norm_jvp(dot, self, result, ord, dim, keepdim)},
     autocast={"cuda": "fp32"},
@@ -78,6 +78,10 @@ def _norm_of(size, ord, axes, keepdim):
     if ord == 2:
         return jnp.sqrt(jnp.sum(size * size, axes, keepdims=keepdim))
     return jnp.power(jnp.sum(jnp.power(size, ord), axes, keepdims=keepdim), 1 / ord)
+
+
+def _norm_back(grad, self, result, ord, dim, keepdim):
+    return None if ord == 0 else _norm_vjp(grad, self, result, ord, dim, keepdim)  # a count has no gradient
 
 
 def _norm_vjp(grad, self, result, ord, dim, keepdim):
@@ -155,6 +159,7 @@ def renorm(self, p, dim, maxnorm):
 
 @op(
     "cdist(Tensor x1, Tensor x2, float p=2., int? compute_mode=None) -> Tensor",
+    aten={"out": None},
     static="p compute_mode",
     variants="",
     vjp={"x1, x2": lambda grad, x1, x2, result, p: _cdist_vjp(grad, x1, x2, result, p)},

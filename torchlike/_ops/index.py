@@ -294,7 +294,7 @@ def gather(self, dim, index, sparse_grad):
 
 @op("take_along_dim(Tensor self, Tensor indices, int dim) -> Tensor", variants="", node="GatherBackward",
     saved={"dim": "dim", "index": "indices", "self!": "self", "sparse_grad": lambda: False,
-           "~indices": "indices"})  # fmt: skip
+           "~indices": "indices"}, aten={"out": None})  # fmt: skip
 def take_around(self, indices, dim):
     """As ``gather``, with indices taken modulo the length."""
     n = self.shape[dim] if self.ndim else 1
@@ -433,7 +433,7 @@ def _check_classes(self, num_classes):
     return jnp.any((self < 0) | (self >= num_classes)), error
 
 
-@op("one_hot(Tensor self, int num_classes=-1) -> Tensor", variants="", check=_check_classes)
+@op("one_hot(Tensor self, int num_classes=-1) -> Tensor", aten={"out": None}, variants="", check=_check_classes)
 def one_hot(self, num_classes):
     return (self[..., None] == jnp.arange(num_classes)).astype(np.int64)
 

@@ -176,7 +176,7 @@ def _counts(self, dims):
     return (1,) * (len(self.shape) - len(dims)) + dims
 
 
-@op("tile(Tensor self, SymInt[] dims) -> Tensor", node="RepeatBackward",
+@op("tile(Tensor self, SymInt[] dims) -> Tensor", aten={"out": None}, node="RepeatBackward",
     saved={"repeats": lambda self_aval, dims: _counts(self_aval, dims),
            "self_sym_sizes": "self_sym_sizes"})  # fmt: skip
 def tile(self, dims):
@@ -184,7 +184,7 @@ def tile(self, dims):
     return _tiled("tile", self, _counts(self, dims))
 
 
-@op("repeat_interleave.self_int(Tensor self, SymInt repeats, int? dim=None) -> Tensor", variants="",
+@op("repeat_interleave.self_int(Tensor self, SymInt repeats, int? dim=None) -> Tensor", aten={"out": None}, variants="",
     node="ViewBackward", saved="")  # fmt: skip
 def repeat_interleave(self, repeats, dim):
     if repeats < 0:
@@ -210,7 +210,7 @@ def gathered(self, index, dim):
 # -- sequences -----------------------------------------------------------------------------------
 
 
-@op("vander(Tensor x, int? N=None, bool increasing=False) -> Tensor", variants="function",
+@op("vander(Tensor x, int? N=None, bool increasing=False) -> Tensor", aten={"out": None}, variants="function",
     node="CatBackward", saved={"x!": None, "dim": lambda: -1 % 2**64})  # fmt: skip
 def vander(x, N, increasing):
     """The matrix of powers of a vector: columns ``x**(N-1), ..., x, 1``, or the other way when ``increasing``."""

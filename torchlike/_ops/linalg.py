@@ -131,7 +131,10 @@ def _determinant(schema, variants):
         "self": lambda grad, self: _det_vjp(grad, self),
     }
     saved = {f"{name}!": None, "A": name, "result!": "result"}
-    return op(schema, variants=variants, node="LinalgDetBackward", vjp={name: formula[name]}, saved=saved)(kernel)
+    facts = None if "out" in variants else {"out": None}
+    return op(schema, variants=variants, node="LinalgDetBackward", vjp={name: formula[name]}, saved=saved, aten=facts)(
+        kernel
+    )
 
 
 linalg_det = _determinant("linalg_det(Tensor A) -> Tensor", "out")
@@ -165,7 +168,7 @@ def slogdet(self):
     return _slogdet(self)
 
 
-@op("logdet(Tensor self) -> Tensor", node="WhereBackward", saved={"self!": None})
+@op("logdet(Tensor self) -> Tensor", aten={"out": None}, node="WhereBackward", saved={"self!": None})
 def logdet(self):
     """The logarithm of the determinant; NaN where that is negative.
 
@@ -539,7 +542,7 @@ def linalg_matrix_exp(self):
     return _exp(self)
 
 
-@op("matrix_exp(Tensor self) -> Tensor", node="LinalgMatrixExpBackward")
+@op("matrix_exp(Tensor self) -> Tensor", aten={"out": None}, node="LinalgMatrixExpBackward")
 def matrix_exp(self):
     """The exponential of square matrices; another name of ``torch.linalg.matrix_exp``."""
     return _exp(self)

@@ -64,6 +64,7 @@ def _pair(name, self, target):
 @op(
     "mse_loss(Tensor self, Tensor target, int reduction=1) -> Tensor",
     variants="",
+    out="cast",
     layout=result_layouts.elementwise,
     dtype="promote",
     autocast="fp32",
@@ -94,6 +95,7 @@ def _bowl_jvp(primals, tangents):
 @op(
     "smooth_l1_loss(Tensor self, Tensor target, int reduction=1, float beta=1.) -> Tensor",
     variants="",
+    out="cast",
     layout=result_layouts.elementwise,
     dtype="promote",
     node="SmoothL1LossBackward",
@@ -113,6 +115,7 @@ def smooth_l1_loss(self, target, reduction, beta):
 @op(
     "huber_loss(Tensor self, Tensor target, int reduction=1, float delta=1.) -> Tensor",
     variants="",
+    out="cast",
     layout=result_layouts.elementwise,
     autocast="fp32",
     backward={

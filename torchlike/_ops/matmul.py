@@ -143,8 +143,7 @@ def _scale(x, number):
     return _as(number, x.dtype) * x
 
 
-def _scaled(grad, number):
-    """A gradient through ``number * x``."""
+def _scaled(grad, number):  # the gradient through number * x
     return grad if isinstance(number, int) else grad * rules.conj(_as(number, grad.dtype))
 
 
@@ -276,7 +275,9 @@ def dot(self, tensor):
     return _dot("dot", self, tensor)
 
 
-@product("vdot(Tensor self, Tensor other) -> Tensor", autocast={"cuda": "promote"})
+@product("vdot(Tensor self, Tensor other) -> Tensor", jvp="kernel",
+         vjp={"self": lambda grad, other: rules.conj(grad) * other, "other": lambda grad, self: grad * self},
+         autocast={"cuda": "promote"})  # fmt: skip
 def vdot(self, other):
     """The inner product of two vectors: the first is conjugated.
 
@@ -457,7 +458,10 @@ def addmm(self, mat1, mat2, beta, alpha):
 
 
 @blend("addmv(Tensor self, Tensor mat, Tensor vec, *, Scalar beta=1, Scalar alpha=1) -> Tensor",
-       saved="alpha beta mat vec", autocast={"cuda": "lower_precision_fp"})  # fmt: skip
+       vjp={"mat": lambda grad, vec, alpha: _scaled(_OF_MATRIX["self"](grad, vec), alpha),
+            "vec": lambda grad, mat, alpha: _scaled(_OF_MATRIX["vec"](grad, mat), alpha),
+            "self": lambda grad, beta: _scaled(grad, beta)},
+       saved="alpha beta mat vec", autocast={"cuda": "lower_precision_fp"}, jvp="kernel")  # fmt: skip
 def addmv(self, mat, vec, beta, alpha):
     """``beta * self + alpha * (mat @ vec)``; ``self`` is broadcast to [n].
 
@@ -579,10 +583,7 @@ _linear_weight.turn = lambda bias_aval: bias_aval is not None  # after that of t
 def linear(input, weight, bias):
     """``input @ weight.T + bias`` over the last dimension: [..., k], [m, k], [m] to [..., m]."""
     if input.ndim == 0 or weight.ndim not in (1, 2):
-        raise RuntimeError(
-            f"linear: expected an input of at least 1-D and a 2-D (or 1-D) weight, got {input.ndim}-D and "
-            f"{weight.ndim}-D"
-        )
+        raise RuntimeError(f"linear: an input of at least 1-D, a weight of 1-D or 2-D; not {input.ndim}, {weight.ndim}")
     if input.shape[-1] != weight.shape[-1]:
         _no_match(_rows(input), input.shape[-1], weight.shape[-1], weight.shape[0] if weight.ndim > 1 else 1)
     _check("linear", input, weight)

@@ -261,6 +261,7 @@ def _declare(n):
         node=f"MaxPool{n}DWithIndicesBackward" if n > 1 else "SqueezeBackward1",
         vjp={"self": backward},
         nondiff=(1,),
+        aten={"out": "out out indices" if n > 1 else None},
         layout=result_layouts.suggested,
         saved=_SAVED if n > 1 else {"dim": lambda: -2 % 2**64, "self!": None},
         backward=None if n == 1 else (

@@ -31,9 +31,10 @@ def inner(self, other):
     >>> torch.inner(torch.ones(2, 3), torch.ones(4, 3)).shape
     torch.Size([2, 4])
     """
-    demand_same("inner", self, other)
     if not self.ndim or not other.ndim:
-        return self * other
+        dtype = rules.common_dtype((self, other)).np
+        return self.astype(dtype) * other.astype(dtype)
+    demand_same("inner", self, other)
     if self.shape[-1] != other.shape[-1]:
         raise RuntimeError(
             f"inner() the last dimension must match on both input tensors but got shapes {list(self.shape)} "
@@ -314,7 +315,8 @@ def _class_of_einsum(equation):
     return "lower_precision_fp" if shared - set(kept) else None
 
 
-@op("einsum(str equation, Tensor[] tensors, *, int[]? path=None) -> Tensor", variants="", node="ViewBackward",
+@op("einsum(str equation, Tensor[] tensors, *, int[]? path=None) -> Tensor", aten={"out": None},
+    variants="", node="ViewBackward",
     autocast={"cpu": _class_of_einsum, "cuda": "lower_precision_fp"}, saved="")  # fmt: skip
 def einsum(equation, tensors, path):
     """The sum of products in Einstein's notation."""
@@ -467,6 +469,7 @@ def diagonal_copy(self, diagonal):
 
 @op(
     "linalg_vander(Tensor x, *, SymInt? N=None) -> Tensor",
+    aten={"out": None},
     dtype="bool_to_int",
     variants="",
     node="CumprodBackward",

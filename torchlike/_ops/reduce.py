@@ -417,7 +417,7 @@ def _moment_family(name, pick, rule, doc, saves_result=False, tangents=(None,) *
     outs = (
         {"out": None, "calls": lambda aten, self, unbiased: (
             aten[moment](self) if unbiased else aten[moment](self, correction=0))},
-        _PLAIN | {"calls": lambda aten, self, dim, unbiased, keepdim: (
+        (_PLAIN if "out" in variants else {}) | {"calls": lambda aten, self, dim, unbiased, keepdim: (
             aten[moment](self, dim, correction=int(unbiased), keepdim=keepdim))},
         None,
     )  # fmt: skip

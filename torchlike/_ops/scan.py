@@ -1,8 +1,10 @@
 """Running sums, products and extremes along one dimension, and differences."""
 
+from functools import partial
 from typing import Any
 
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 
 from torchlike._base.dims import broadcast_shapes
@@ -38,6 +40,18 @@ def cumsum(self, dim, dtype):
     return _scan("cumsum", self, dim, dtype, lambda x, axis: widely(lambda x: lax.cumsum(x, axis), x))
 
 
+_WIDER = {"float32": np.float64, "complex64": np.complex128}
+
+
+def _products(x, axis):
+    """Running products, rounded once: errors of each step would add up."""
+    wide = _WIDER.get(x.dtype.name)
+    plain = partial(lax.cumprod, axis=axis)
+    if wide is None:
+        return widely(plain, x)
+    return lax.platform_dependent(x, cpu=lambda x: plain(x.astype(wide)).astype(x.dtype), default=plain)
+
+
 def _cumprod_vjp(grad, self, dim, dtype):
     """The product before each element times ``S[i] = grad[i] + x[i + 1] * S[i + 1]``; exact at zeros."""
     x = cast(self, dtype)
@@ -47,7 +61,7 @@ def _cumprod_vjp(grad, self, dim, dtype):
     axis = axis_of(dim, x.ndim)
     n = x.shape[axis]
     one = jnp.ones_like(lax.slice_in_dim(x, 0, 1, axis=axis))
-    before = lax.concatenate([one, lax.cumprod(lax.slice_in_dim(x, 0, n - 1, axis=axis), axis)], axis)
+    before = lax.concatenate([one, _products(lax.slice_in_dim(x, 0, n - 1, axis=axis), axis)], axis)
     following = lax.concatenate([lax.slice_in_dim(x, 1, n, axis=axis), one], axis)
     join = lambda later, here: (later[0] * here[0], here[1] + here[0] * later[1])  # noqa: E731
     sums = lax.associative_scan(join, (following, grad), reverse=True, axis=axis)[1]
@@ -63,7 +77,7 @@ def cumprod(self, dim, dtype):
     >>> torch.cumprod(torch.tensor([1., 2., 3.]), 0)
     tensor([1., 2., 6.])
     """
-    return _scan("cumprod", self, dim, dtype, lax.cumprod)
+    return _scan("cumprod", self, dim, dtype, _products)
 
 
 @op("logcumsumexp(Tensor self, int dim) -> Tensor", variants="function method out", saved="dim result! self")
@@ -239,6 +253,7 @@ def _integral(name, total, doc):
 
     over.__doc__ = doc
     settings = {"dtype": "int_to_float", "policy": "y", "variants": "function", "autocast": {"cuda": "fp32"}}
+    settings["aten"] = {"out": None}
     of_x = {"policy": "y x", "node": "DivBackward1", "saved": {"other": lambda: 2.0, "~y": "y", "~x": "x"}}
     of_dx = {"node": "MulBackward1" if total else "CumsumBackward", "saved": "~y"}
     return (

@@ -13,6 +13,7 @@ _norm_back = vector_norm.formulas["self",]
 
 @op(
     "cosine_similarity(Tensor x1, Tensor x2, int dim=1, float eps=1e-08) -> Tensor",
+    aten={"out": None},
     node="SumBackward1",
     dtype="promote",
     variants="function",
@@ -45,11 +46,12 @@ def _difference(x1, x2, eps):
 
 def _distance_back(grad, x1, x2, result, p, eps, keepdim):
     to_first = _norm_back(grad, _difference(x1, x2, eps), result, p, (-1,), keepdim)
-    return to_first, -to_first
+    return to_first, None if to_first is None else -to_first
 
 
 @op(
     "pairwise_distance(Tensor x1, Tensor x2, float p=2., float eps=1e-06, bool keepdim=False) -> Tensor",
+    aten={"out": None},
     static="p",
     variants="function",
     node="NormBackward1",
@@ -103,7 +105,7 @@ def _triplet(swap, suffix):
 triplet_margin_loss = {False: _triplet(False, ""), True: _triplet(True, "_swap")}
 
 
-@op("pdist(Tensor self, float p=2.) -> Tensor", static="p", variants="function",
+@op("pdist(Tensor self, float p=2.) -> Tensor", aten={"out": None}, static="p", variants="function",
     vjp={"self": lambda grad, self, result, p: _pdist_back(grad, self, result, p)},
     autocast={"cuda": "fp32"})  # fmt: skip
 def pdist(self, p):
@@ -127,6 +129,8 @@ def _pairs(x):
 def _pdist_back(grad, self, result, p):
     first, second = _pairs(self)
     between = self[first] - self[second]
+    if p == 0:
+        return jnp.zeros_like(self)
     if p == jnp.inf:  # here every one of several largest differences counts in full
         largest = jnp.abs(between) == result[:, None]
         to_first = jnp.where(largest, direction(between) * grad[:, None], 0)

@@ -64,7 +64,8 @@ def sort_stable(self, stable, dim, descending):
     return _sorted(self, dim, descending)
 
 
-@reduction("argsort(Tensor self, int dim=-1, bool descending=False) -> Tensor", vjp={}, layout=like_first,
+@reduction("argsort(Tensor self, int dim=-1, bool descending=False) -> Tensor", aten={"out": None},
+           vjp={}, layout=like_first,
            variants="function method")  # fmt: skip
 def argsort(self, dim, descending):
     """The indices that sort along ``dim``. NaN is largest; the sort is stable.

@@ -198,7 +198,7 @@ def _density(grad, self, other):
 
 
 def _no_derivative(what):
-    return rules.undefined(NotImplementedError(f"the derivative for '{what}' is not implemented"))
+    return rules.undefined(NotImplementedError(f"the derivative for '{what}' is not implemented."))
 
 
 def _at_edges(value, a, x, low, high):

@@ -5,6 +5,7 @@ import jax.numpy as jnp
 from jax import lax
 
 from torchlike._base import result_layouts
+from torchlike._base.dims import broadcast_shapes
 from torchlike._base.dtypes import from_np
 from torchlike._decl import rules
 from torchlike._decl.op import op
@@ -496,10 +497,9 @@ def lstsq(self, b, rcond):
         raise RuntimeError(
             f"{name}: input.size(-2) should match other.size(-2), got {self.shape[-2]} and {rhs.shape[-2]}"
         )
-    if rhs.shape[:-2] != self.shape[:-2]:
-        raise RuntimeError(
-            f"{name}: batch dimensions must agree, got {list(self.shape[:-2])} and {list(rhs.shape[:-2])}"
-        )
+    if vector and rhs.shape[:-2] != self.shape[:-2]:
+        raise RuntimeError(f"{name}: a vector for each matrix is expected, got {self.shape} and {b.shape}")
+    broadcast_shapes(self.shape[:-2], rhs.shape[:-2])  # or its error
     u, s, vh = _svd(self, False)
     keep = s > _cutoff(None, rcond, _largest(s), self.shape)[..., None]
     inverse = jnp.where(keep, 1 / jnp.where(keep, s, 1), 0)

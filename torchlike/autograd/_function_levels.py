@@ -307,6 +307,7 @@ class _Rule:
         self.out_spec: Any = None
         self.out_dims: list = []
         self.saved: dict[str, list] = {}
+        self.input_shapes: list = []  # not on the ctx, which the rules of nested vmaps share
         names = ("forward", "setup_context", "backward", "jvp")
         methods: dict[str, Any] = {n: staticmethod(getattr(self, n)) for n in names}
         methods["generate_vmap_rule"] = True  # for vmaps around this one
@@ -334,7 +335,7 @@ class _Rule:
             given = tree_unflatten(_lifted(level, tree_flatten(inputs)[0], self.dims), self.spec)
             made = tree_unflatten(_lifted(level, outs, self.out_dims), self.out_spec)
             self.cls.setup_context(_Ctx(ctx, level, self.saved), given, made)
-        ctx._input_shapes = self.shapes(inputs)
+        self.input_shapes = self.shapes(inputs)
 
     def shapes(self, inputs: tuple) -> list:
         """The shape of one example of each input."""
@@ -346,7 +347,7 @@ class _Rule:
             got = ctx_method(self.cls)(_Ctx(ctx, level, self.saved), *given)
             got = got if isinstance(got, tuple) else (got,)
             rest = [None] * (len(got) - len(self.dims))  # too many, which is an error unless they are None
-            got = [_fitted(g, s) for g, s in zip(got, [*ctx._input_shapes, *rest], strict=False)]
+            got = [_fitted(g, s) for g, s in zip(got, [*self.input_shapes, *rest], strict=False)]
         return tuple([_reduced(level, g, d) for g, d in zip(got, [*self.dims, *rest], strict=False)])
 
     def jvp(self, ctx: Any, *tangents: Any) -> Any:
@@ -369,7 +370,7 @@ class _OlderRule(_Rule):
         self.function.setup_context = Function.setup_context
 
     def forward(self, ctx: Any, *args: Any) -> Any:  # type: ignore[override]
-        ctx._input_shapes = self.shapes(args)
+        self.input_shapes = self.shapes(args)
         return self.run(args, ctx)
 
 

@@ -20,6 +20,7 @@ from torchlike.distributed._runtime import DistBackendError
 from torchlike.distributed.distributed_c10d import ProcessGroup, compares
 from torchlike.futures import Future
 
+COMING = 2.0  # seconds in which others are asked what they do, where that is new
 SILENT = 1.0  # seconds of a wait after which a rank says where it waits
 PATIENCE = 2.0  # seconds for others to say so, once something went wrong
 
@@ -164,8 +165,9 @@ def begun(
         title = f"{name} (number {number} of {_title(group)})"
         if _runtime.connection.broken:
             raise DistBackendError(f"{title}: {_runtime.connection.broken}")
-        if compares() and group.size() > 1:
+        if group.size() > 1 and (compares() or (name, *facts) not in group.seen):
             _compare(group, number, name, facts)
+            group.seen.add((name, *facts))
         arrival = _xla.Arrival(launch)
 
     def arrive(seconds: float | None) -> Any:
@@ -213,20 +215,31 @@ def _await(group: ProcessGroup, number: int, title: str, arrival: _xla.Arrival, 
     if not arrival.wait(quiet):
         _arrived(place, group)
         arrival.wait(seconds - quiet - patience)
-    elif isinstance(arrival.error, jax.errors.JaxRuntimeError):
+    elif _is_of_transport(arrival.error):
         _arrived(place, group)
     here = arrival.is_here()
     if here and arrival.error is None:
         return
-    if arrival.error is not None and not isinstance(arrival.error, jax.errors.JaxRuntimeError):
+    if arrival.error is not None and not _is_of_transport(arrival.error):
         raise arrival.error
     missing = _runtime.absent(place, group.ranks, patience)
     spent = time.monotonic() - begun
     reason = f" ({str(arrival.error).partition('%')[0][:200]})" if arrival.error is not None else ""
     who = f"{_runtime.named(missing)} died or did not take part" if missing else "the connection between ranks failed"
+    who += "".join(_elsewhere(group, number, rank) for rank in missing)
     text = f"{title}: after {spent:.1f} of {seconds:g} seconds {who}{reason}"
     _runtime.connection.broken = f"an earlier collective failed: {text}"
     raise DistBackendError(text) from arrival.error
+
+
+def _is_of_transport(error: Exception | None) -> bool:
+    """Whether the connection failed: jax says so by one of two types."""
+    return isinstance(error, jax.errors.JaxRuntimeError) or isinstance(error, ValueError) and "Gloo" in str(error)
+
+
+def _elsewhere(group: ProcessGroup, number: int, rank: int) -> str:
+    key = group.key("compare", number, rank)
+    return f"; rank {rank} is running: {_runtime.get(key, 1.0, key).decode()}" if _runtime.is_set(key) else ""
 
 
 def _arrived(place: str, group: ProcessGroup) -> None:
@@ -236,16 +249,33 @@ def _arrived(place: str, group: ProcessGroup) -> None:
 
 
 def _compare(group: ProcessGroup, number: int, name: str, facts: list[str]) -> None:
-    """Let the ranks of a group tell each other what they are about to do. RuntimeError names two that differ."""
+    """Let the ranks of a group tell each other what they are about to do. RuntimeError names two that differ.
+
+    XLA would take one's bytes for the other's. What all have done before is compared where TORCH_DISTRIBUTED_DEBUG
+    says so; else nobody waits long here, since only the collective itself notices soon that a rank has died.
+    """
     me, text = group.ranks[group.rank()], " ".join([name, *filter(None, facts)])
     _runtime.put(group.key("compare", number, me), text.encode())
+    end = time.monotonic() + min(COMING, group.seconds() / 4)
     for rank in group.ranks:
-        late = f"{name} (number {number} of {_title(group)}): rank {rank} died or did not take part"
-        theirs = _runtime.get(group.key("compare", number, rank), group.seconds(), late).decode()
-        if theirs != text:
+        theirs = _told_by(rank, group, number, name, end)
+        if theirs is not None and theirs != text:
             raise RuntimeError(
                 f"Detected mismatch between collectives on ranks. Rank {me} is running collective {number}: {text}, "
                 f"but rank {rank} is running: {theirs}."
             )
-    if number > 1:
-        _runtime.forget(group.key("compare", number - 1, me))
+    if group.compared:
+        _runtime.forget(group.key("compare", group.compared, me))
+    group.compared = number
+
+
+def _told_by(rank: int, group: ProcessGroup, number: int, name: str, end: float) -> str | None:
+    """What a rank says that it is about to do; None where it has not come by then."""
+    key = group.key("compare", number, rank)
+    if compares():
+        late = f"{name} (number {number} of {_title(group)}): rank {rank} died or did not take part"
+        return _runtime.get(key, group.seconds(), late).decode()
+    found = _runtime.soon(key, max(0.01, end - time.monotonic()))
+    if found is None and _runtime.is_set(f"{group.key('waits', number)}/{rank}"):
+        return "another one, which it has run before"
+    return None if found is None else found.decode()

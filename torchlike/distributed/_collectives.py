@@ -6,8 +6,10 @@ from enum import Enum
 from typing import Any
 
 import jax.numpy as jnp
+import numpy as np
 
 from torchlike._base.frames import warn
+from torchlike._base.state import state
 from torchlike._core.overrides.torch_function import publish as _publish
 from torchlike._core.tensor.tensor import Tensor
 from torchlike.distributed import _runtime
@@ -101,6 +103,29 @@ def demand_alike(name: str, given: Sequence[Tensor], shape: Any, dtype: Any) -> 
             raise RuntimeError(
                 f"{name}: invalid tensor size at index {i} (expected {tuple(shape)}, got {tuple(t.shape)})"
             )
+
+
+def _demand_dtype(name: str, given: Sequence[Tensor], dtype: Any) -> None:
+    for t in given:
+        demand_alike(name, [t], t.shape, dtype)
+
+
+def _uneven_shapes(given: Sequence[Tensor]) -> bool:
+    return any(t.shape != given[0].shape for t in given)
+
+
+def _shapes(given: Sequence[Tensor]) -> str:
+    return "" if not _uneven_shapes(given) else f"of {[list(t.shape) for t in given]}"
+
+
+def _flat(array: Any, length: int) -> Any:
+    """The elements of an array, with zeros up to a length: how parts of different sizes travel."""
+    return jnp.pad(array.reshape(-1), (0, length - array.size))
+
+
+def _unpadded(tensors: Sequence[Tensor], rows: Any) -> list[Tensor]:
+    arrays = [row[: t.numel()].reshape(t.shape) for t, row in zip(tensors, rows, strict=True)]
+    return _assign_all(tensors, arrays)
 
 
 def _demand_count(name: str, given: Sequence[Any], group: ProcessGroup, what: str) -> None:
@@ -202,10 +227,11 @@ def reduce_scatter_tensor(
             f"{tuple(output.shape)}"
         )
     parts = [a.reshape(found_.size(), *output.shape) for a in values([input])]
-    work = start(
-        found_, "reduce_scatter_tensor", "scatter_reduce", (name,), parts, lambda outs: _assign_all([output], outs)
-    )
-    return concluded(work, async_op)
+
+    def finish(outs: list) -> list[Tensor]:
+        return _assign_all([output], [outs[0].reshape(output.shape)])
+
+    return concluded(start(found_, "reduce_scatter_tensor", "scatter_reduce", (name,), parts, finish), async_op)
 
 
 # PyTorch's newer name
@@ -215,16 +241,24 @@ reduce_scatter_single = reduce_scatter_tensor
 def reduce_scatter(
     output: Tensor, input_list: list[Tensor], op: ReduceOp = ReduceOp.SUM, group: Any = None, async_op: bool = False
 ) -> Work | None:
-    """Let ``output`` be the sum of those tensors in the lists of all processes that are for this one."""
+    """Let ``output`` be the sum of those tensors in the lists of all processes that are for this one.
+
+    Shapes may differ between processes: those of a list are the same on all. RuntimeError where the output has another
+    shape than this process's entry, ValueError for another dtype.
+    """
     demand_tensor(output, "output")
     demand_tensors(input_list, "input_list")
     if not is_member(group):
         return None
     found_, name = found(group), _checked_op(op, output, "reduce_scatter")
     _demand_count("reduce_scatter", input_list, found_, "input")
-    demand_alike("reduce_scatter", input_list, output.shape, output.dtype)
-    parts = [jnp.stack(values(input_list))]
-    work = start(found_, "reduce_scatter", "scatter_reduce", (name,), parts, lambda outs: _assign_all([output], outs))
+    _demand_dtype("reduce_scatter", input_list, output.dtype)
+    own = input_list[found_.rank()]
+    demand_alike("reduce_scatter", [output], own.shape, own.dtype)
+    longest = max(t.numel() for t in input_list)
+    parts = [jnp.stack([_flat(a, longest) for a in values(input_list)])]
+    finish = lambda outs: _unpadded([output], outs)  # noqa: E731
+    work = start(found_, "reduce_scatter", "scatter_reduce", (name,), parts, finish, _shapes(input_list))
     return concluded(work, async_op)
 
 
@@ -250,7 +284,8 @@ def broadcast(
 def all_gather(tensor_list: list[Tensor], tensor: Tensor, group: Any = None, async_op: bool = False) -> Work | None:
     """Let the tensors of a list be those of all processes, in the order of ranks.
 
-    RuntimeError where the list has another length, or its tensors another shape; ValueError for another dtype.
+    Processes may have tensors of different shapes, where the list on all of them says which. RuntimeError where the
+    list has another length, or its entry for this process another shape; ValueError for another dtype.
 
     >>> import torchlike as torch
     >>> torch.distributed.init_process_group(init_method="tcp://127.0.0.1:1", rank=0, world_size=1)
@@ -266,10 +301,21 @@ def all_gather(tensor_list: list[Tensor], tensor: Tensor, group: Any = None, asy
         return None
     found_ = found(group)
     _demand_count("all_gather", tensor_list, found_, "output")
-    demand_alike("all_gather", tensor_list, tensor.shape, tensor.dtype)
-    work = start(
-        found_, "all_gather", "gather", (), values([tensor]), lambda outs: _assign_all(tensor_list, list(outs[0]))
-    )
+    _demand_dtype("all_gather", tensor_list, tensor.dtype)
+    if not _uneven_shapes([tensor, *tensor_list]):
+        work = start(
+            found_, "all_gather", "gather", (), values([tensor]), lambda outs: _assign_all(tensor_list, list(outs[0]))
+        )
+        return concluded(work, async_op)
+    own = tensor_list[found_.rank()].shape
+    if own != tensor.shape:
+        raise RuntimeError(
+            f"all_gather: invalid tensor size at index {found_.rank()} (expected {tuple(tensor.shape)}, "
+            f"got {tuple(own)})"
+        )
+    padded = [_flat(a, max(t.numel() for t in tensor_list)) for a in values([tensor])]
+    finish = lambda outs: _unpadded(tensor_list, outs[0])  # noqa: E731
+    work = start(found_, "all_gather", "gather", (), padded, finish, _shapes(tensor_list))
     return concluded(work, async_op)
 
 
@@ -444,16 +490,12 @@ def _rows(name: str, t: Tensor, sizes: list[int] | None, group: ProcessGroup) ->
 
 def _uneven(group: ProcessGroup, output: Tensor, input: Tensor, come: list[int], go: list[int]) -> Work:
     """Parts of different lengths travel as long as the longest of all, which the ranks agree on."""
-    longest: list[int] = []
-    start(
-        group, "all_to_all_single", "reduce", ("MAX",), [jnp.array([max(come + go)])],
-        lambda outs: longest.append(int(outs[0][0])),
-    ).wait()  # fmt: skip
+    longest = _longest(group, "all_to_all_single", come, go)
     (rows,) = values([input])
     ends = [sum(go[: i + 1]) for i in range(len(go))]
     pieces = [rows[end - n : end] for n, end in zip(go, ends, strict=True)]
     tail = [(0, 0)] * (rows.ndim - 1)
-    padded = jnp.stack([jnp.pad(p, [(0, longest[0] - len(p)), *tail]) for p in pieces])
+    padded = jnp.stack([jnp.pad(p, [(0, longest - len(p)), *tail]) for p in pieces])
 
     def finish(outs: list) -> list[Tensor]:
         return _assign_all([output], [jnp.concatenate([outs[0][i, :n] for i, n in enumerate(come)])])
@@ -461,10 +503,28 @@ def _uneven(group: ProcessGroup, output: Tensor, input: Tensor, come: list[int],
     return start(group, "all_to_all_single", "exchange", (), [padded], finish)
 
 
+def _longest(group: ProcessGroup, name: str, come: Sequence[int], go: Sequence[int]) -> int:
+    """The longest part of all that travel. RuntimeError, on all ranks, where one expects another than is sent."""
+    demand_eager("parts whose lengths differ")
+    told: list[Any] = []
+    sizes = [jnp.array([come, go])]
+    start(group, name, "gather", (), sizes, lambda outs: told.append(np.asarray(outs[0])), "lengths").wait()
+    expected, sent = told[0][:, 0], told[0][:, 1].T
+    for i, j in zip(*np.nonzero(expected != sent), strict=True):
+        raise RuntimeError(
+            f"{name}: rank {group.ranks[i]} expects {expected[i, j]} of rank {group.ranks[j]}, which sends {sent[i, j]}"
+        )
+    return int(sent.max())
+
+
 def all_to_all(
     output_tensor_list: list[Tensor], input_tensor_list: list[Tensor], group: Any = None, async_op: bool = False
 ) -> Work | None:
-    """Send a tensor of a list to each process; the tensors of the other list are what came, in the order of ranks."""
+    """Send a tensor of a list to each process; the tensors of the other list are what came, in the order of ranks.
+
+    Shapes may differ; the one who receives has a tensor of the sender's shape. RuntimeError where a list has not a
+    tensor for each process, ValueError for different dtypes.
+    """
     demand_tensors(output_tensor_list, "output_tensor_list")
     demand_tensors(input_tensor_list, "input_tensor_list")
     if not is_member(group):
@@ -472,12 +532,18 @@ def all_to_all(
     found_ = found(group)
     _demand_count("all_to_all", output_tensor_list, found_, "output")
     _demand_count("all_to_all", input_tensor_list, found_, "input")
-    like = input_tensor_list[0]
-    demand_alike("all_to_all", [*input_tensor_list, *output_tensor_list], like.shape, like.dtype)
-    parts = [jnp.stack(values(input_tensor_list))]
-    work = start(
-        found_, "all_to_all", "exchange", (), parts, lambda outs: _assign_all(output_tensor_list, list(outs[0]))
-    )
+    every = [*input_tensor_list, *output_tensor_list]
+    _demand_dtype("all_to_all", every, every[0].dtype)
+    uneven = _uneven_shapes(every)
+    # in a program all parts are alike, which nobody needs to be asked
+    if found_.size() == 1 or not uneven and state.capture is not None:
+        demand_alike("all_to_all", every, every[0].shape, every[0].dtype)
+        longest = every[0].numel()
+    else:
+        come, go = ([t.numel() for t in ts] for ts in (output_tensor_list, input_tensor_list))
+        longest = _longest(found_, "all_to_all", come, go)
+    parts = [jnp.stack([_flat(a, longest) for a in values(input_tensor_list)])]
+    work = start(found_, "all_to_all", "exchange", (), parts, lambda outs: _unpadded(output_tensor_list, outs[0]))
     return concluded(work, async_op)
 
 

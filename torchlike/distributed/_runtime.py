@@ -195,6 +195,16 @@ def get(key: str, timeout: float, late: str) -> bytes:
     return b"".join([head[4:], *rest])
 
 
+def soon(key: str, seconds: float) -> bytes | None:
+    """The value of a key, once it is set; None if that takes longer, which is no error yet."""
+    before = connection.doubted
+    try:
+        return get(key, seconds, key)
+    except DistBackendError:
+        connection.doubted = before
+        return None
+
+
 def is_set(key: str) -> bool:
     """Whether a key is set."""
     try:

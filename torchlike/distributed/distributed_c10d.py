@@ -36,6 +36,8 @@ class ProcessGroup:
         self.lock = threading.RLock()
         self.calls = itertools.count(1)
         self.sent: dict[Any, Any] = {}  # numbers of messages from one process to another
+        self.seen: set[Any] = set()  # collectives that all ranks have been seen to do alike
+        self.compared = 0  # the number of the last one that was compared
         self.unread: list[str] = []  # keys of the store that this process has set and others may not have read
 
     def rank(self) -> int:
@@ -101,6 +103,7 @@ class Backend(str):
     """
 
     GLOO, NCCL, XLA, UNDEFINED = "gloo", "nccl", "xla", "undefined"
+    default_device_backend_map = {"cpu": GLOO, "cuda": NCCL}  # of the devices that jax has
     MPI, UCC, XCCL, FAKE = "mpi", "ucc", "xccl", "fake"  # to be compared with: none of them is here
 
     def __new__(cls, name: str) -> "Backend":
@@ -150,6 +153,11 @@ def found(given: Any = None) -> ProcessGroup:
     return given
 
 
+def _get_default_group() -> ProcessGroup:
+    """The group of all processes, as programs ask for it by this name. ValueError where there is none."""
+    return found()
+
+
 def group_of(ranks: tuple[int, ...]) -> ProcessGroup:
     """The group of these ranks. ValueError where there is none any more."""
     every = [*([_groups.world] if _groups.world is not None else []), *_groups.others]
@@ -162,6 +170,11 @@ def group_of(ranks: tuple[int, ...]) -> ProcessGroup:
 def is_member(given: Any) -> bool:
     """Whether this process is in a group."""
     return not (isinstance(given, int) and given == GroupMember.NON_GROUP_MEMBER)
+
+
+def _rank_not_in_group(group: Any) -> bool:
+    """Whether this process is not in a group, as programs ask by this name."""
+    return not is_member(group)
 
 
 def compares() -> bool:

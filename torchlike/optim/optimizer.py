@@ -197,6 +197,8 @@ class Optimizer:
 
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Forget the gradients of all parameters, or fill them with zeros."""
+        if "_zero_grad_profile_name" not in self.__dict__:  # a wrapper that never ran ``__init__``
+            self._patch_step_function()
         with _named(self._zero_grad_profile_name):
             self._zero_grads(set_to_none)
 

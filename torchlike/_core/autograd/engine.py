@@ -318,6 +318,8 @@ class _Task:
                 self.after(node, [None] * len(node._edges), grads)
             return None
         if node._fills or any(g is not None for g in grads):
+            if node._refusals:
+                self.demand_derivatives(node)
             watched = anomaly.current.enabled
             results = anomaly.watched(node, self.apply, grads) if watched else self.apply(node, grads)
         else:
@@ -399,6 +401,13 @@ class _Task:
             results = [self.raw(g) for g in node._gather(got)]
         return results
 
+    def demand_derivatives(self, node: Node) -> None:
+        """Raise what the node says of a wanted gradient that it has no derivative for."""
+        for position, error in node._refusals.items():
+            edge = node._edges[position]
+            if edge is not None and (self.needed is None or edge[0] in self.needed):
+                raise error
+
     def wanted_of(self, node: Node, results: Any) -> Grads:
         """The results with None where no captured gradient depends on them."""
         if self.needed is None:
@@ -411,7 +420,7 @@ class _Task:
     def after_accumulation(self, node: AccumulateGrad, grads: Grads) -> None:
         ex = node.variable._ex
         for hook in list(ex.get("post_accumulate", {}).values()) if ex else ():
-            of_leaf_hook(followed(hook)(node.variable))
+            of_leaf_hook(followed(hook)(node.variable), node.variable)
         for hook in list(node._ex.get("hooks", {}).values()) if node._ex else ():
             of_node_hook(hook, (), followed(hook)((), tuple(self.tensor(g) for g in grads)))
 

@@ -62,8 +62,10 @@ def of_node_hook(hook: Callable[..., Any], before: tuple[Any, ...], after: Any) 
     return after
 
 
-def of_leaf_hook(after: object) -> None:
-    """Refuse a result of a hook that runs after a leaf's gradient was accumulated."""
+def of_leaf_hook(after: object, leaf: Tensor) -> None:
+    """Refuse a result of a hook that runs after a leaf's gradient was accumulated, but the leaf, as ``add_`` gives."""
+    if after is leaf:
+        return
     if isinstance(after, Tensor):
         raise RuntimeError("Tensor post accumulate grad hooks should return None.")
     if after is not None:

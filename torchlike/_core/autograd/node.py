@@ -5,7 +5,8 @@ from __future__ import annotations
 import itertools
 import threading
 import weakref
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import torchlike._base.device as devices
@@ -78,6 +79,7 @@ class Node:
     _python: Any = False  # whether the backward is Python code over tensors
     _fills = False  # whether the node runs also where no gradient arrives, and makes zeros of them
     _simple = False  # whether the backward is a plan, whose outputs all have a gradient or zeros
+    _refusals: Mapping[int, Exception] = MappingProxyType({})  # {position among the edges: why it has no derivative}
     _arity = 1  # how many outputs the recorded call had
 
     _namespace = ""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Iterable
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from torchlike._base.state import state
@@ -160,6 +161,13 @@ def node_class(name: str) -> type[OpNode]:
     return found
 
 
+@cache
+def _partial_class(name: str) -> type[OpNode]:
+    """The class of nodes some of whose inputs have no derivative: the engine asks which are wanted."""
+    refusals = property(lambda node: node.plan.refusals)
+    return type(name, (OpNode,), {"__slots__": (), "_simple": False, "_refusals": refusals})
+
+
 def _class_of(op: Kernel, plan: Plan) -> type[OpNode]:
     """The class of the nodes of ``plan``; a declaration may choose its name by shapes and dtypes."""
     declared = op.declaration
@@ -167,7 +175,8 @@ def _class_of(op: Kernel, plan: Plan) -> type[OpNode]:
     name = op.node if choose is None else declared.chosen(choose, plan.avals, plan.static)
     if plan.refuses:
         name = "NotImplemented"
-    return node_class(name + "0" if name.endswith("Backward") else name)
+    name = name + "0" if name.endswith("Backward") else name
+    return node_class(name) if plan.refusals is None else _partial_class(name)
 
 
 def _by_value(t: Any, version: int | None) -> tuple[Any, int | None]:

@@ -23,7 +23,7 @@ from torchlike._core.dispatch.observers import seen, subclassed, watched
 from torchlike._core.dispatch.view_calls import call_view
 from torchlike._core.overrides.torch_function import DOORS, unseen
 from torchlike._core.tensor.memory_order import restride
-from torchlike._core.tensor.shared_memory import adopt, array_over, over
+from torchlike._core.tensor.shared_memory import adopt, array_over, has_gaps, over
 from torchlike._core.tensor.tensor import Tensor, alias, array_of, device_of, fresh, value_of
 from torchlike._core.tensor.untyped_storage import TypedStorage, UntypedStorage
 from torchlike._executor.immediate import Abstract, uploaded
@@ -367,6 +367,8 @@ def numpy(t: Tensor, *, force: bool = False) -> np.ndarray:
         if shared is not None:
             return shared
     array = np.array(host(t))
+    if LENDING.note is None and isinstance(t._storage.form, jax.Array | Pending) and has_gaps(t):
+        array.flags.writeable = False  # it is a copy: what is written there would be lost
     if LENDING.note is not None:
         LENDING.note(t, array)
     return array

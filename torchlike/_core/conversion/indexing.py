@@ -356,8 +356,11 @@ def known(mask: Tensor) -> np.ndarray:
 # -- writing -------------------------------------------------------------------------------------
 
 
-def assign(target: Tensor, value: Any) -> None:
-    """Write a number or a tensor into all of ``target``, which may be a view."""
+def assign(target: Tensor, value: Any, shared: bool = False) -> None:
+    """Write a number or a tensor into all of ``target``, which may be a view.
+
+    Its elements may share places only where ``shared`` says so, and ``value`` is a single one.
+    """
     tensor = isinstance(value, Tensor)
     if not tensor:
         value = fitting(target.dtype, value)
@@ -368,7 +371,7 @@ def assign(target: Tensor, value: Any) -> None:
         _assign_recorded(target, value)
         return
     view = target._view
-    if view is not None and has_overlap(view.layout) and tensor and value.ndim:
+    if not shared and view is not None and has_overlap(view.layout):
         raise RuntimeError(
             "unsupported operation: more than one element of the written-to tensor refers to a "
             "single memory location. "

@@ -243,6 +243,11 @@ class CopySlices(nodes.Node):
     def _python(self) -> bool:
         return self.inner._python
 
+    @property
+    def _refusals(self) -> dict[int, Exception]:  # type: ignore[override]
+        places = [i for i in range(len(self.inner._edges)) if i != self.carries]
+        return {(0 if k == self.carries else 1 + places.index(k)): e for k, e in self.inner._refusals.items()}
+
     def _title(self) -> str:
         return self.name()
 

@@ -74,11 +74,23 @@ def demand_own(old: Any, new: Any) -> None:
     if not outside or state.capture is not None:
         return
     if isinstance(new, jax.core.Tracer) or (new.__class__ is Pending and traces_program()):
-        raise RuntimeError(
-            f"a function that jax traces (jit, grad, vmap, scan) would change a tensor of shape {list(old.shape)}, or "
-            "its .grad, that it did not make; pass the tensor in and return its new value, or use "
-            "torchlike.interop.to_jax(module), which returns the new buffers"
-        )
+        _refuse_outside(old)
+
+
+def demand_own_shape(t: Tensor) -> None:
+    """Refuse that a function of which jax makes a program changes the shape of ``t``, which is from outside."""
+    form = t._storage.form
+    if (form.__class__ is Array or form.__class__ is Pending) and state.capture is None and not t._storage.stands:
+        if traces_program():
+            _refuse_outside(form)
+
+
+def _refuse_outside(old: Any) -> None:
+    raise RuntimeError(
+        f"a function that jax traces (jit, grad, vmap, scan) would change a tensor of shape {list(old.shape)}, or "
+        "its .grad, that it did not make; pass the tensor in and return its new value, or use "
+        "torchlike.interop.to_jax(module), which returns the new buffers"
+    )
 
 
 def store(storage: Storage, value: Any) -> None:

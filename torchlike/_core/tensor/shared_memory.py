@@ -235,7 +235,7 @@ def array_over(t: Tensor) -> np.ndarray | None:
     while not storage.shared:
         form = storage.form
         value = settled(form)
-        if not on_host(value) or not value.nbytes:
+        if not on_host(value) or not value.nbytes or has_gaps(t):
             return None
         with LOCK.held:
             if storage.shared or _opened(storage, form, value):
@@ -250,6 +250,12 @@ def array_over(t: Tensor) -> np.ndarray | None:
             part = storage.strides is None and (end - first) * 2 < len(memory.bytes)
             memory.extend(*((first, end) if part else (0, len(memory.bytes))), form, storage.strides)
         return memory.seen(layout, dtype)
+
+
+def has_gaps(t: Tensor) -> bool:
+    """Whether strides reach beyond the elements that are kept, as those of a least-squares solution do."""
+    form = t._storage.form
+    return _extent(*_layout(t, form))[1] > numel(form.shape) * form.dtype.itemsize
 
 
 def _plain_here() -> bool:

@@ -208,7 +208,7 @@ class _Content(NamedTuple):
             return f"the length of {read.name}"
         i = next(i for i, pair in enumerate(zip(now, self.before, strict=True)) if not alike(*pair))
         if isinstance(read.holder, dict):
-            key = [*dict.keys(read.holder)][i % (len(now) // 2)]
+            key = now[i % (len(now) // 2)]
             return f"{read.name}.{key}" if isinstance(key, str) and key.isidentifier() else f"{read.name}[{key!r}]"
         return f"{read.name}[{i}]" if isinstance(read.holder, list | collections.deque) else read.name
 
@@ -263,11 +263,13 @@ def _content(read: Read) -> _Content:
 
 
 def _pairs(d: dict[Any, Any]) -> list[Any]:
-    return [*dict.keys(d), *dict.values(d)]
+    base: Any = collections.OrderedDict if isinstance(d, collections.OrderedDict) else dict  # has an order of its own
+    return [*base.keys(d), *base.values(d)]
 
 
-def _elements(s: Iterable[Any]) -> list[str]:
-    return sorted([f"{type(v).__name__} {v!r}" if type(v) in PLAIN else f"#{id(v)}" for v in s])
+def _elements(s: set[Any]) -> list[Any]:
+    """In their order, which differs between equal sets."""
+    return [*set.__iter__(s)]
 
 
 def _bytes(x: Any) -> list[Any]:
@@ -373,6 +375,9 @@ _PARTS: dict[str, Callable[[Read], Any]] = {
     "item": _part(lambda x, i: x[i], "{x}[{k}]"),
     "len": _part(lambda x, _: len(x), "len({x})"),
     "cell": _part(lambda cell, _: cell.cell_contents, "{x}.cell_contents"),
+    "bases": _part(lambda cls, _: cls.__mro__, "{x}.__mro__"),
+    "instance": _part(isinstance, "isinstance({x}, {k})"),
+    "subclass": _part(issubclass, "issubclass({x}, {k})"),
     "class": _part(lambda cls, k: vars(cls).get(k, MISSING), ""),
     "attr": _part(getattr, "getattr({x}, {k})"),
     "slot": _part(lambda x, k: k.__get__(x), "{k}.__get__({x})"),

@@ -23,6 +23,7 @@ from torchlike._core.tensor.tensor import Tensor
 from torchlike._executor.references import VARIABLE
 from torchlike._transforms.capture.numbers import Number
 from torchlike._transforms.interpreter import trust
+from torchlike._transforms.interpreter.ancestry import note_instance
 from torchlike._transforms.interpreter.classes import MAKERS
 from torchlike._transforms.interpreter.effects import MUTATORS, base_of
 from torchlike._transforms.interpreter.loop import coroutine_of
@@ -410,7 +411,9 @@ class Calls:
         args = self._drained(self.presented(args)) if f in _ITERATE else self.presented(args)
         if f in _KEYED or trust.trusted_name(module):
             args, kwargs = self.wrapped(args, kwargs)
-        if f not in (isinstance, issubclass, callable, id, hash):
+        if f in (isinstance, issubclass) and len(args) == 2:
+            note_instance(self, f, *args)
+        elif f not in (callable, id, hash):
             self.seen(*args, *kwargs.values())
         return self.native(f, args, kwargs)
 

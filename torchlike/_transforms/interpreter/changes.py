@@ -85,6 +85,10 @@ class Changes:
             if hasattr(x, "default_factory"):
                 self.reads.add("attr", x, "default_factory", x.default_factory, "the default of a dict")
             found.copy()
+            if found.base is set and not all(
+                a is b for a, b in zip([*found.contents], [*set.__iter__(x)], strict=True)
+            ):
+                self.refuse("reads a set whose copy has another order")
             self.new(found.contents)
         return found.contents
 
@@ -222,6 +226,8 @@ class Changes:
         elif isinstance(x, Tensor) or self.is_made(x):
             if not isinstance(x, Tensor):
                 self.change(x, "sets an entry")
+            else:
+                self.seen(key, value)
             self.native(put_item, (x, self.constant(key), self.constant(value)), {})
         else:
             self._set_outside(x, self.constants(key) if self.lives else key, value)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from torchlike._transforms.interpreter.bytecode import FACTS
 from torchlike._transforms.interpreter.reads import MISSING
+from torchlike._transforms.interpreter.trust import PLAIN
 
 if TYPE_CHECKING:
     from torchlike._core.typed import F
@@ -134,6 +135,8 @@ def global_of(i: Interpreter, f: Frame, name: str) -> Any:
     """The global or built-in of this name, or MISSING."""
     if not f.watched:
         value = f.globals.get(name, MISSING)
+        if type(value) in PLAIN and not name.isupper():  # a setting
+            return i.held(f.globals, name, name)
         return f.builtins.get(name, MISSING) if value is MISSING else value
     value = i.held(f.globals, name, name)
     return i.reads.entry(f.builtins, name, name) if value is MISSING else value

@@ -125,6 +125,8 @@ class Live:
         stand_in = state.capture.argument(value, get)
         if stand_in is not None:
             self.arguments.add(id(stand_in))
+            if value._edge is not None:
+                self.histories.add(id(stand_in))
         return stand_in
 
     def shared(self) -> set[Any]:

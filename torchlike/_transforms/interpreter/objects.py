@@ -14,6 +14,7 @@ import numpy as np
 from torchlike._core.tensor.tensor import Tensor
 from torchlike._transforms.capture.numbers import Number
 from torchlike._transforms.capture.recording import Unsupported
+from torchlike._transforms.interpreter.ancestry import note_bases, of_super, replaced
 from torchlike._transforms.interpreter.effects import ABSENT, MUTATORS, OPEN, base_of
 from torchlike._transforms.interpreter.live import may_live
 from torchlike._transforms.interpreter.reads import MISSING, entry_name, is_container
@@ -99,13 +100,14 @@ class Objects:
         return known[0]
 
     def _in_class(self, cls: type, name: str) -> Any:
+        note_bases(self, cls)
         for base in type.__dict__["__mro__"].__get__(cls):
-            value = self._member(base, name)
+            value = self.member(base, name)
             if value is not MISSING:
                 return value
         return MISSING
 
-    def _member(self, base: Any, name: str) -> Any:
+    def member(self, base: Any, name: str) -> Any:
         """What a class itself defines as ``name``, or MISSING."""
         if self.places and (value := self.place_set("class", base, name)) is not ABSENT:
             return value
@@ -177,7 +179,7 @@ class Objects:
         if isinstance(x, type):
             return self._of_class(x, name)
         if cls is super:
-            return self._of_super(x, name)
+            return of_super(self, x, name)
         if trusted_class(cls):
             return self._of_builtin(x, name)
         look = self.in_class(cls, "__getattribute__")
@@ -251,7 +253,8 @@ class Objects:
         for base in cls.__mro__:
             if name in base.__dict__:
                 if own(base.__module__) or base.__flags__ & 1 << 9 == 0:
-                    return self.of_native_tensor(x, name)
+                    value = replaced(self, base, name)
+                    return self.of_native_tensor(x, name) if value is None else self.bound(value, x, cls)
                 return self.bound(self.in_class(cls, name), x, cls)
         members = getattr(x, "__dict__", None)
         if id(x) in self.arguments:
@@ -272,12 +275,16 @@ class Objects:
         """An attribute that this library defines for tensors."""
         if name == "_version" and (self.frame is None or self.frame.watched) and not self.is_made(x):
             self.refuse("reads the version of a tensor that was made outside")
-        return self.native(getattr, (x, name), {})
+        refused = id(x) in self.histories and name in ("grad_fn", "is_leaf", "output_nr")
+        return self.refuse(f"reads the {name} of a result") if refused else self.native(getattr, (x, name), {})
 
     def _of_module(self, x: types.ModuleType, name: str) -> Any:
         value = self.held(vars(x), name, f"{x.__name__}.{name}")
         if value is not MISSING:
             return value
+        made = MISSING if own(x.__name__) else self.held(vars(x), "__getattr__", x.__name__)
+        if isinstance(made, types.FunctionType) and name != "__getattr__":
+            return self.call(made, (name,))
         return getattr(x, name)  # a submodule or name that is made on first use
 
     def _of_class(self, x: type, name: str) -> Any:
@@ -295,15 +302,6 @@ class Objects:
         fallback = MISSING if meta is type else self.in_class(meta, "__getattr__")
         if isinstance(fallback, types.FunctionType):
             return self.call(fallback, (x, name))
-        return getattr(x, name)
-
-    def _of_super(self, x: super, name: str) -> Any:
-        start, cls = x.__thisclass__, x.__self_class__
-        mro = cls.__mro__
-        for base in mro[mro.index(start) + 1 :]:
-            value = self._member(base, name)
-            if value is not MISSING:
-                return self.bound(value, None if x.__self__ is cls else x.__self__, cls)
         return getattr(x, name)
 
     def _of_builtin(self, x: Any, name: str) -> Any:
@@ -347,7 +345,7 @@ class Objects:
         if get is not None:
             return self.call(get, (key,))
         if self.is_made(x) or not is_container(x):
-            self.seen(x)
+            self.seen(x, key)
             return self.native(subscript, (x, key), {}) if type(x) not in _HOLDERS else self.handed(subscript, x, key)
         if isinstance(x, dict):
             return self._entry(x, key)
@@ -402,6 +400,8 @@ class Objects:
         if not isinstance(x, Tensor) and self.method(x, "__getitem__") is not None:
             return self.new(self.by_index(x))
         if base_of(x) is not None and not self.is_made(x):
+            if base_of(x) is set and len(x) > 1 and self.touched(x):
+                self.refuse_change("iterates over a set that it has changed, whose order is not known yet")
             x = self.contents(x)
         self.seen(x)
         return self.new(self.native(iter, (x,), {}) if type(x) not in _HOLDERS else self.handed(iter, x))

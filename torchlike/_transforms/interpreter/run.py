@@ -55,6 +55,7 @@ class Interpreter(Loop, Calls, Classes, Objects, Changes, Live):
         self._start_changes()
         self.around = []
         self.made, self.arguments, self.classes, self.wrappers, self.looking = {}, set(), {}, {}, set()
+        self.histories: set[int] = set()  # ids of what stands for tensors that were computed outside
         self.frame: Frame | None = None
         self.reads, self.lives, self.suspended, self.generators = Reads(), False, {}, {}
         self.fixed, self.inputs, self.tensors = set(fixed), {}, {}

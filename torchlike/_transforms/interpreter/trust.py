@@ -32,7 +32,8 @@ else:
 # Parts of this package that read and change what users set: they are interpreted like the users' own code.
 _WATCHED = (
     "torchlike.nn.modules", "torchlike.nn.parallel.distributed", "torchlike.nn.utils", "torchlike.nn.attention",
-    "torchlike.optim", "torchlike.utils",
+    "torchlike.optim", "torchlike.utils", "torchlike.backends", "torchlike.__future__", "torchlike._base.once",
+    "torchlike._functions.info",
     "torchlike.compiler._module", "torchlike.distributions", "torchlike.amp.grad_scaler",
     "torchlike.cuda.amp.grad_scaler", "torchlike.cpu.amp.grad_scaler", "torchlike.distributed.fsdp._fully_shard",
 )  # fmt: skip

@@ -389,6 +389,8 @@ class GradLevel(Level):
         become(t, inner._storage, inner._view)
         t._edge, t._rg, t._diff = inner._edge, inner._rg, None
         t._ex = {**{k: v for k, v in (t._ex or {}).items() if k != "inner"}, "escaped": True}
+        if inner._ex is not None and "inner" in inner._ex:  # a detached tensor stands for one that is detached too
+            t._ex["inner"] = inner._ex["inner"]
         if inner._rg and inner._edge is None:
             t._ex["sink"] = sink = nodes.accumulator(inner)  # what a leaf holds weakly
             t._acc = weakref.ref(sink)

@@ -12,7 +12,7 @@ from torchlike._core.tensor.tensor import value_of
 from torchlike.distributed.device_mesh import DeviceMesh, default_type, of_type
 from torchlike.distributed.fsdp._gather import Gathering, all_gathered, prepared, saving
 from torchlike.distributed.tensor._dtensor import DTensor, distribute_tensor
-from torchlike.distributed.tensor._layouts import sharding_for
+from torchlike.distributed.tensor._layouts import sharding_for, unequal
 from torchlike.distributed.tensor.placement_types import Partial, Placement, Replicate, Shard
 from torchlike.nn.modules.module import Module
 from torchlike.nn.parameter import Parameter
@@ -177,7 +177,8 @@ def fully_shard(
         reshard_after_forward: whether autograd keeps the cut parameters only (the default) and backward brings them
             together again, or keeps the whole ones.
         shard_placement_fn: ``Shard(dim)`` for a parameter, or None for the default: the first dimension that can be cut
-            into equal parts. A parameter without one is replicated.
+            into equal parts. A parameter without one, or with another ``Shard``, is whole on every device; its
+            placements and local parts are PyTorch's.
         mp_policy: see :class:`MixedPrecisionPolicy`. ignored_params: those that stay as they are.
 
     Returns:
@@ -186,8 +187,7 @@ def fully_shard(
     Raises:
         AssertionError: it was applied to the module before.
         ValueError: a mesh of more than two dimensions; a module that has no forward.
-        NotImplementedError: ``dp_mesh_dims``; CPUOffloadPolicy on other devices than CPUs; a dimension of
-            ``shard_placement_fn`` that is not cut into equal parts.
+        NotImplementedError: ``dp_mesh_dims``; CPUOffloadPolicy on other devices than CPUs.
     """
     if dp_mesh_dims is not None:
         raise NotImplementedError("fully_shard(): dp_mesh_dims is not supported; pass mesh[names]")
@@ -277,17 +277,13 @@ def _plan(p: Any, state: _State, choose: Any) -> Any:
     held: tuple[Placement, ...] = () if inner is None else p.placements
     mesh = dp if inner is None else _joint(dp, inner)
     data = (Replicate(),) * (dp.ndim - 1)
-    dims: list[int | None] = [*range(p.ndim), None]
+    dims: list[int | None] = [*range(p.ndim)] or [None]
     if chosen is not None:
         dims = [chosen.dim if isinstance(chosen, Shard) else None]
-    for dim in dims:
-        cut = (*data, Replicate() if dim is None else Shard(dim % p.ndim), *held)
-        try:
-            sharding = sharding_for(mesh, cut, p.shape, "fully_shard")
-            break
-        except NotImplementedError:
-            if dim == dims[-1]:
-                raise
+    cuts = [(*data, Replicate() if dim is None else Shard(dim % p.ndim), *held) for dim in dims]
+    # without equal parts it is whole on every device, see Note [Parts] of DTensor
+    cut = next((c for c in cuts if not unequal(mesh, c, p.shape)), cuts[0])
+    sharding = sharding_for(mesh, cut, p.shape, "fully_shard")
     full = sharding_for(mesh, ((Replicate(),) * dp.ndim) + held, p.shape, "fully_shard")
     policy = state.policy
     how = Gathering(

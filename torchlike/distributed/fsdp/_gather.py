@@ -11,12 +11,12 @@ from jax.sharding import NamedSharding
 from torchlike._base.state import no_grad, state
 from torchlike._core.tensor.tensor import Tensor, fresh, value_of
 from torchlike._executor.immediate import cast
-from torchlike._executor.spread import laid, layout_of
+from torchlike._executor.spread import layout_of
 from torchlike.autograd.function import Function
 from torchlike.autograd.graph import saved_tensors_hooks
 from torchlike.distributed.device_mesh import DeviceMesh
 from torchlike.distributed.tensor._dtensor import DTensor, _over
-from torchlike.distributed.tensor._layouts import Placements, alone, joined, local_mesh, own_part, sharding_for
+from torchlike.distributed.tensor._layouts import Placements, alone, joined, local_mesh, own_part, sharding_for, whole
 from torchlike.sharding._shard import shard
 
 
@@ -47,7 +47,7 @@ class _Gather(Function):
         value = value_of(p)
         ctx.how, ctx.dtype = how, value.dtype
         value = value if how.dtype is None else cast(value, how.dtype.np)
-        part = own_part(laid(value, how.full))
+        part = own_part(whole(value, how.full))
         if how.inner is not None:
             part = joined(part, how.inner, how.inner_placements, "fully_shard")
         return fresh(part)
@@ -56,11 +56,11 @@ class _Gather(Function):
     def backward(ctx: Any, grad: Any) -> Any:
         how, value = ctx.how, value_of(grad)
         if how.inner is not None:  # it may come in another layout than the parameter has
-            value = laid(value, sharding_for(how.inner, how.inner_placements, value.shape, "fully_shard"))
+            value = whole(value, sharding_for(how.inner, how.inner_placements, value.shape, "fully_shard"))
         value = own_part(value)
         value = value if how.reduce_dtype is None else cast(value, how.reduce_dtype.np)
         value = joined(value, how.mesh, how.back, "fully_shard", how.cut)
-        return fresh(cast(laid(value, how.cut), ctx.dtype)), None
+        return fresh(cast(whole(value, how.cut), ctx.dtype)), None
 
 
 def gathered(p: Tensor, how: Gathering) -> Any:

@@ -7,9 +7,12 @@ from torchlike.distributed.pipelining._IR import build_stage as build_stage
 from torchlike.distributed.pipelining._IR import pipe_split as pipe_split
 from torchlike.distributed.pipelining._IR import pipeline as pipeline
 from torchlike.distributed.pipelining.schedules import Schedule1F1B as Schedule1F1B
+from torchlike.distributed.pipelining.schedules import ScheduleDualPipeV as ScheduleDualPipeV
 from torchlike.distributed.pipelining.schedules import ScheduleGPipe as ScheduleGPipe
 from torchlike.distributed.pipelining.schedules import ScheduleInterleaved1F1B as ScheduleInterleaved1F1B
+from torchlike.distributed.pipelining.schedules import ScheduleInterleavedZeroBubble as ScheduleInterleavedZeroBubble
 from torchlike.distributed.pipelining.schedules import ScheduleLoopedBFS as ScheduleLoopedBFS
+from torchlike.distributed.pipelining.schedules import ScheduleZBVZeroBubble as ScheduleZBVZeroBubble
 from torchlike.distributed.pipelining.stage import PipelineStage as PipelineStage
 from torchlike.interop.lazy import on_first_use
 from torchlike.interop.refusing import refusing

@@ -7,17 +7,24 @@ from torchlike._base.state import is_grad_enabled, no_grad
 from torchlike._core.tensor.tensor import Tensor
 from torchlike.distributed.pipelining._orders import (
     FORWARD,
+    INPUTS,
+    WEIGHTS,
     Action,
     all_then_back,
+    around,
     interleaved,
     one_forth_one_back,
+    there_and_back,
+    without_bubbles,
 )
 from torchlike.distributed.pipelining.microbatch import merge_chunks, split_args_kwargs_into_chunks
 from torchlike.distributed.pipelining.stage import PipelineStage, Place
 from torchlike.utils import _pytree as pytree
 
 __all__ = [
-    "Schedule1F1B", "ScheduleGPipe", "ScheduleInterleaved1F1B", "ScheduleLoopedBFS", "get_schedule_class",
+    "PipelineScheduleMulti", "PipelineScheduleSingle", "Schedule1F1B", "ScheduleDualPipeV", "ScheduleGPipe",
+    "ScheduleInterleaved1F1B", "ScheduleInterleavedZeroBubble", "ScheduleLoopedBFS", "ScheduleZBVZeroBubble",
+    "get_schedule_class",
 ]  # fmt: skip
 
 
@@ -38,6 +45,10 @@ class _Schedule:
         self._specs, self._output_merge_spec = (args_chunk_spec, kwargs_chunk_spec), output_merge_spec
         for stage in stages:
             stage.has_backward = loss_fn is not None
+            stage.place(self._owners(stage.group_size, stage.num_stages))
+
+    def _owners(self, ranks: int, stages: int) -> dict[int, int]:
+        return around(ranks, stages)
 
     _history = False  # whether results have one; in PyTorch those of a single stage do
 
@@ -95,7 +106,7 @@ class _Schedule:
                 stage = self._stages[action.stage]
                 if action.kind != FORWARD:
                     if back:
-                        stage.backward_one_chunk(action.part, told.get(action.part), place)
+                        _back(stage, action, told.get(action.part), place)
                     continue
                 out = stage.forward_one_chunk(action.part, positional[action.part], named[action.part], place)
                 if stage.is_last:
@@ -133,12 +144,21 @@ class _Schedule:
                         p.grad.div_(self._n_microbatches)
 
 
+def _back(stage: PipelineStage, action: Action, loss: Tensor | None, place: Place) -> None:
+    if action.kind == WEIGHTS:
+        stage.backward_weights(action.part)
+    elif action.kind == INPUTS:
+        stage.backward_inputs(action.part, loss, place)
+    else:
+        stage.backward_one_chunk(action.part, loss, place)
+
+
 def _detached(x: Any) -> Any:
     return x.detach() if isinstance(x, Tensor) else x
 
 
-class _Single(_Schedule):
-    """A schedule with one stage on each rank."""
+class PipelineScheduleSingle(_Schedule):
+    """What schedules with one stage on each rank share."""
 
     _history = True
 
@@ -147,7 +167,7 @@ class _Single(_Schedule):
         self._stage = stage
 
 
-class ScheduleGPipe(_Single):
+class ScheduleGPipe(PipelineScheduleSingle):
     """All parts of a batch forth, then all of them back.
 
     Args:
@@ -173,7 +193,7 @@ class ScheduleGPipe(_Single):
         return all_then_back([self._stage.stage_index], self._n_microbatches)
 
 
-class Schedule1F1B(_Single):
+class Schedule1F1B(PipelineScheduleSingle):
     """As :class:`ScheduleGPipe`, with fewer parts under way: a backward follows each forward once the pipe is full.
 
     ValueError for fewer parts than stages.
@@ -191,7 +211,11 @@ class Schedule1F1B(_Single):
         return one_forth_one_back(self._stage.stage_index, self._stage.num_stages, self._n_microbatches)
 
 
-class ScheduleLoopedBFS(_Schedule):
+class PipelineScheduleMulti(_Schedule):
+    """What schedules with several stages on each rank share."""
+
+
+class ScheduleLoopedBFS(PipelineScheduleMulti):
     """Several stages on each rank: all parts through the first of them, then through the second..., and back.
 
     Args:
@@ -202,7 +226,7 @@ class ScheduleLoopedBFS(_Schedule):
         return all_then_back(sorted(self._stages), self._n_microbatches)
 
 
-class ScheduleInterleaved1F1B(_Schedule):
+class ScheduleInterleaved1F1B(PipelineScheduleMulti):
     """Several stages on each rank, and a backward as soon as one can be computed.
 
     Args:
@@ -214,9 +238,59 @@ class ScheduleInterleaved1F1B(_Schedule):
         return interleaved(some.group_rank, some.group_size, some.num_stages, self._n_microbatches)
 
 
+class ScheduleInterleavedZeroBubble(PipelineScheduleMulti):
+    """Backwards in two halves: what the stage before waits for at once, gradients of parameters when nothing else is.
+
+    Each half walks through the stage's graph, so hooks of tensors between run twice; gradients are added once.
+
+    Args:
+        stages: those of this rank, in their order; the others as for :class:`ScheduleGPipe`.
+    """
+
+    _in_turns = False
+
+    def _order(self) -> list[Action]:
+        some = next(iter(self._stages.values()))
+        return without_bubbles(some.stage_index_to_group_rank, self._n_microbatches, self._in_turns)[some.group_rank]
+
+
+class ScheduleZBVZeroBubble(ScheduleInterleavedZeroBubble):
+    """As :class:`ScheduleInterleavedZeroBubble`, with two stages on each rank that lie along a V.
+
+    Of n ranks, rank i has the stages i and 2 * n - 1 - i. ValueError for another number of stages.
+    """
+
+    def __init__(self, stages: list[PipelineStage], n_microbatches: int, *args: Any, **kwargs: Any) -> None:
+        if len(stages) != 2:
+            raise ValueError(f"ZBV requires exactly 2 stages per rank, but got {len(stages)}.")
+        super().__init__(stages, n_microbatches, *args, **kwargs)
+
+    def _owners(self, ranks: int, stages: int) -> dict[int, int]:
+        return there_and_back(ranks, stages)
+
+
+class ScheduleDualPipeV(ScheduleZBVZeroBubble):
+    """As :class:`ScheduleZBVZeroBubble`, with a forward after each backward where there is one.
+
+    ValueError for fewer parts than stages.
+    """
+
+    _in_turns = True
+
+    def __init__(self, stages: list[PipelineStage], n_microbatches: int, *args: Any, **kwargs: Any) -> None:
+        if stages and n_microbatches < stages[0].num_stages:
+            raise ValueError(
+                f"DualPipeV requires at least as many microbatches as stages, but got {n_microbatches} microbatches "
+                f"and {stages[0].num_stages} stages."
+            )
+        super().__init__(stages, n_microbatches, *args, **kwargs)
+
+
 _NAMES = {
     "1F1B": Schedule1F1B, "Interleaved1F1B": ScheduleInterleaved1F1B, "GPipe": ScheduleGPipe,
-    "LoopedBFS": ScheduleLoopedBFS,
+    "LoopedBFS": ScheduleLoopedBFS, "InterleavedZeroBubble": ScheduleInterleavedZeroBubble,
+    "PipelineScheduleSingle": PipelineScheduleSingle, "PipelineScheduleMulti": PipelineScheduleMulti,
+    "ZBVZeroBubble": ScheduleZBVZeroBubble, "DualPipeV": ScheduleDualPipeV,
 }  # fmt: skip
 
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from torchlike._core.tensor.tensor import Tensor, wrap
 from torchlike._executor.immediate import uploaded
-from torchlike.autograd import backward
+from torchlike.autograd import backward, grad
 from torchlike.distributed import _runtime
 from torchlike.distributed._calls import values
 from torchlike.distributed.distributed_c10d import ProcessGroup, found
@@ -22,8 +22,8 @@ __all__ = ["PipelineStage"]
 class PipelineStage:
     """The part of a model that this process computes.
 
-    Stage i is on rank i of the group; with several stages on each rank, on rank i modulo the size of the group. What
-    stages hand on are tensors, whose shapes need not be known before.
+    The schedule says which rank a stage belongs on: i modulo the size of the group, or along a V and back. What stages
+    hand on are tensors, whose shapes need not be known before.
 
     Args:
         submodule: takes what the stage before it returns: tensors, or a tuple of them.
@@ -49,13 +49,9 @@ class PipelineStage:
         self.group = found(group)
         self.group_size, self.group_rank = self.group.size(), self.group.rank()
         self.stage_index_to_group_rank = {i: i % self.group_size for i in range(num_stages)}
-        if self.stage_index_to_group_rank[stage_index] != self.group_rank:
-            raise ValueError(
-                f"Stage {stage_index} belongs on rank {stage_index % self.group_size} of {self.group_size}, not on "
-                f"rank {self.group_rank}"
-            )
         self.has_backward = False
         self._under_way: dict[int, tuple[list[Any], list[Tensor]]] = {}
+        self._heads: dict[int, list[tuple[Tensor, Tensor | None]]] = {}  # where the backwards of parts begin
 
     @property
     def is_first(self) -> bool:
@@ -67,9 +63,19 @@ class PipelineStage:
         """Whether it returns the results."""
         return self.stage_index == self.num_stages - 1
 
+    def place(self, owners: dict[int, int]) -> None:
+        """Take over on which rank each stage is. ValueError where this one belongs on another than this."""
+        if owners[self.stage_index] != self.group_rank:
+            raise ValueError(
+                f"Stage {self.stage_index} belongs on rank {owners[self.stage_index]} of {self.group_size}, not on "
+                f"rank {self.group_rank}"
+            )
+        self.stage_index_to_group_rank = owners
+
     def clear_runtime_states(self) -> None:
         """Forget what is under way."""
         self._under_way.clear()
+        self._heads.clear()
 
     # -- one part of the batch -----------------------------------------------------------------------------------------
     def forward_one_chunk(self, part: int, args: tuple[Any, ...], kwargs: dict[str, Any], place: "Place") -> Any:
@@ -85,16 +91,41 @@ class PipelineStage:
     def backward_one_chunk(self, part: int, loss: Tensor | None, place: "Place") -> None:
         """Compute the gradients of a part, and hand those of its inputs back."""
         inputs, outs = self._under_way.pop(part)
-        if self.is_last:
-            assert loss is not None
-            loss.backward()
-        else:
-            grads = place.take(BACKWARD, self.stage_index, part, self.stage_index + 1)
-            pairs = [(y, g) for y, g in zip(outs, grads, strict=True) if g is not None and y.requires_grad]
-            if pairs:
-                backward([y for y, _ in pairs], [g for _, g in pairs])
+        pairs = self._begins(part, outs, loss, place)
+        if pairs:
+            backward([y for y, _ in pairs], [g for _, g in pairs])
         if not self.is_first:
             place.give(BACKWARD, self.stage_index - 1, part, [x.grad for x in inputs])
+
+    def backward_inputs(self, part: int, loss: Tensor | None, place: "Place") -> None:
+        """Compute the gradients of a part's inputs alone, and hand them back."""
+        inputs, outs = self._under_way.pop(part)
+        pairs = self._heads[part] = self._begins(part, outs, loss, place)
+        if self.is_first:
+            return
+        wanted = [x for x in inputs if x.requires_grad]
+        grads: Any = [None] * len(wanted)
+        if pairs and wanted:
+            heads, firsts = zip(*pairs, strict=True)
+            grads = grad(heads, wanted, firsts, retain_graph=True, allow_unused=True)
+        found_ = dict(zip(map(id, wanted), grads, strict=True))
+        place.give(BACKWARD, self.stage_index - 1, part, [found_.get(id(x)) for x in inputs])
+
+    def backward_weights(self, part: int) -> None:
+        """Compute the gradients of a part for everything else, after :meth:`backward_inputs`."""
+        pairs = self._heads.pop(part)
+        if pairs:
+            backward([y for y, _ in pairs], [g for _, g in pairs])
+
+    def _begins(
+        self, part: int, outs: list[Tensor], loss: Tensor | None, place: "Place"
+    ) -> list[tuple[Tensor, Tensor | None]]:
+        """The loss, or results with the gradients that the next stage hands back."""
+        if self.is_last:
+            assert loss is not None
+            return [(loss, None)]
+        grads = place.take(BACKWARD, self.stage_index, part, self.stage_index + 1)
+        return [(y, g) for y, g in zip(outs, grads, strict=True) if g is not None and y.requires_grad]
 
 
 def _tensors(output: Any, stage: int) -> list[Tensor]:

@@ -6,6 +6,10 @@ Note [Parts]
 a shard, as in PyTorch. One process that has all devices has the whole tensor: ``to_local()`` gives it as a plain tensor
 that lies over the devices as before, and ``from_local(x, mesh, [Shard(0)])`` cuts ``x``.
 
+jax's arrays have equal parts. A DTensor whose placements cut a dimension into others is whole in that dimension on
+every device; ``_cut`` says what its placements are, and ``to_local`` gives the rows that PyTorch has here. Results of
+its shape have them too.
+
 What an operator has summed over devices XLA has reduced when it is asked for: no result is Partial.
 """
 
@@ -28,6 +32,7 @@ from torchlike._executor.spread import layout_of
 from torchlike.autograd.function import Function
 from torchlike.distributed import distributed_c10d as c10d
 from torchlike.distributed._collectives import broadcast
+from torchlike.distributed._watch import waiting, watched
 from torchlike.distributed.device_mesh import DeviceMesh, current_mesh, remade
 from torchlike.distributed.tensor._layouts import (
     Placements,
@@ -35,8 +40,10 @@ from torchlike.distributed.tensor._layouts import (
     checked,
     joined,
     own_part,
+    own_rows,
     placements_of,
     sharding_for,
+    unequal,
     whole,
 )
 from torchlike.distributed.tensor.placement_types import Partial, Placement, Replicate, Shard
@@ -60,7 +67,8 @@ class DTensor(Tensor):
     """
 
     _device_mesh: DeviceMesh
-    _carried = ("_device_mesh",)
+    _cut: Placements | None = None  # its placements, where they cut into parts that are not equal
+    _carried = ("_device_mesh", "_cut")
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Any:
         raise TypeError("DTensor(): make one with distribute_tensor(), DTensor.from_local() or a factory function")
@@ -80,7 +88,8 @@ class DTensor(Tensor):
         before = state.overrides_off
         state.overrides_off = max(before, 1)
         try:
-            return _over(func(*args, **kwargs), mesh, found)
+            with waiting():
+                return _over(func(*args, **kwargs), mesh, found)
         finally:
             state.overrides_off = before
 
@@ -98,6 +107,8 @@ class DTensor(Tensor):
             raise RuntimeError(
                 "DTensor.placements: a traced program has no layout until it is compiled; ask outside of it"
             )
+        if self._cut is not None and _lies_as(value, self._device_mesh, self._cut):
+            return self._cut
         return placements_of(value.sharding, self._device_mesh)
 
     @staticmethod
@@ -110,20 +121,20 @@ class DTensor(Tensor):
         Args:
             placements: how it is cut; by default each process has the whole. Partial: the whole is the reduction of
                 what the processes have, which is made at once.
-            shape, stride: of the whole; only what follows from equal parts is accepted.
+            shape, stride: of the whole; needed where parts are not equal. Each but the last is then as long as the
+                first, as ``torch.chunk`` cuts.
             run_check: without effect.
             grad_placements: without effect; the gradient comes in the layout of ``local_tensor``.
         """
         _demand_plain("from_local", local_tensor)
         mesh = device_mesh or current_mesh()
         found = checked(placements, mesh, local_tensor.ndim, "from_local")
-        new = _over(_Joined.apply(local_tensor, mesh, found), mesh)
+        new = _over(_Joined.apply(local_tensor, mesh, found, None if shape is None else tuple(shape)), mesh)
         if shape is not None and tuple(shape) != tuple(new.shape):
-            raise NotImplementedError(
-                f"DTensor.from_local(): shape {list(shape)} is not made of equal parts of {list(local_tensor.shape)}, "
-                "and torchlike has no uneven shards"
+            raise RuntimeError(
+                f"DTensor.from_local(): parts of shape {list(local_tensor.shape)} do not make {list(shape)}"
             )
-        return new
+        return marked_as_cut(new, found)
 
     def to_local(self, *, grad_placements: Sequence[Placement] | None = None) -> Tensor:
         """This process's part as a plain tensor; see Note [Parts]. Gradients flow back.
@@ -136,7 +147,7 @@ class DTensor(Tensor):
             back = checked(grad_placements, mesh, self.ndim, "to_local")
         else:
             back = None if isinstance(value, jax.core.Tracer) else self.placements
-        return _Part.apply(self, mesh, back)
+        return _Part.apply(self, mesh, back, self._cut)
 
     def redistribute(
         self, device_mesh: DeviceMesh | None = None, placements: Sequence[Placement] | None = None, *,
@@ -163,7 +174,8 @@ class DTensor(Tensor):
                 f"Can not redistribute from {self.placements} to {found}, "
                 "redistributing to Partial is for internal use only!"
             )
-        return _over(relaid(self, sharding_for(mesh, found, self.shape, "redistribute")), mesh)
+        new = _over(relaid(self, sharding_for(mesh, found, self.shape, "redistribute")), mesh)
+        return marked_as_cut(new, found)
 
     def full_tensor(self, *, grad_placements: Sequence[Placement] | None = None) -> Tensor:
         """The whole as a plain tensor, on every device."""
@@ -184,13 +196,14 @@ class DTensor(Tensor):
         return self._marked(as_leaf(self, self._device_mesh, self.requires_grad) if self.is_leaf else alias(self))
 
     def _marked(self, new: Any) -> Any:
+        new._cut = self._cut
         if getattr(self, "_is_param", False):
             new._is_param = True
         return new
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         with torch_functions_off():
-            part = fresh(own_part(_value(self)))
+            part = fresh(_own(_value(self), self._device_mesh, self._cut))
         kinds = tuple(("shard", p.dim) if isinstance(p, Shard) else ("replicate", 0) for p in self.placements)
         marked = bool(getattr(self, "_is_param", False))
         return rebuilt, (part, self._device_mesh.facts(), kinds, tuple(self.shape), self.requires_grad, marked)
@@ -200,7 +213,7 @@ class DTensor(Tensor):
         if isinstance(value, jax.core.Tracer):
             return f"DTensor(shape={list(self.shape)}, device_mesh={self._device_mesh})"
         with torch_functions_off():
-            local = repr(fresh(own_part(value)))
+            local = repr(fresh(_own(value, self._device_mesh, self._cut)))
         return f"DTensor(local_tensor={local}, device_mesh={self._device_mesh}, placements={self.placements})"
 
 
@@ -247,7 +260,29 @@ def as_leaf(t: Tensor, mesh: DeviceMesh, requires_grad: bool) -> Any:
     arm()
     new = mark(alias(t, DTensor), requires_grad)
     new._device_mesh = mesh
+    new._cut = getattr(t, "_cut", None)
     return new
+
+
+def marked_as_cut(t: Any, placements: Placements) -> Any:
+    """``t``, which lies as placements say, with those that its array cannot say."""
+    t._cut = placements if unequal(t._device_mesh, placements, t.shape) else None
+    return t
+
+
+def _lies_as(value: Any, mesh: DeviceMesh, cut: Placements) -> bool:
+    """Whether an array is whole where ``cut`` has parts that are not equal, and as it says elsewhere."""
+    sharding = sharding_for(mesh, cut, value.shape, "DTensor")
+    return value.sharding.is_equivalent_to(sharding, value.ndim)
+
+
+def _own(value: Any, mesh: DeviceMesh, cut: Placements | None) -> Any:
+    """This process's part of an array."""
+    part = own_part(value)
+    if cut is None or alone() or isinstance(value, jax.core.Tracer) or not _lies_as(value, mesh, cut):
+        return part
+    rows = own_rows(mesh, cut, value.shape, "to_local")
+    return part[tuple(rows.get(dim, slice(None)) for dim in range(part.ndim))]
 
 
 def _over(result: Any, mesh: DeviceMesh, given: Sequence[Any] = ()) -> Any:
@@ -258,8 +293,11 @@ def _over(result: Any, mesh: DeviceMesh, given: Sequence[Any] = ()) -> Any:
             result.__class__ = DTensor
             result._device_mesh = mesh  # type: ignore[attr-defined]
             _spread(result, mesh)
+            watched(result._storage.value)
+            _cut_as(result, given)
         elif type(result) is DTensor and "_device_mesh" not in result.__dict__:
             result._device_mesh = mesh
+            _cut_as(result, given)
         return result
     if isinstance(result, tuple | list):
         items = [_over(x, mesh, given) for x in result]
@@ -275,6 +313,13 @@ def _spread(t: Any, mesh: DeviceMesh) -> None:
     if mesh.jax_mesh.size > 1 and isinstance(value, jax.Array) and not isinstance(value, jax.core.Tracer):
         if layout_of(value) is None and t._view is None:
             lend(t._storage, whole(value, sharding_for(mesh, (Replicate(),) * mesh.ndim, t.shape, "DTensor")))
+
+
+def _cut_as(t: Any, given: Sequence[Any]) -> None:
+    """Let ``t`` have the placements of an argument of its shape, if that is cut into parts that are not equal."""
+    cut = next((x._cut for x in given if isinstance(x, DTensor) and x._cut and x.shape == t.shape), None)
+    if cut is not None:
+        t._cut = cut
 
 
 def _tensors(values: Any) -> Iterator[Tensor]:
@@ -328,6 +373,7 @@ def _special(func: Any, args: tuple[Any, ...]) -> Any:
         result = func(*args)
         if isinstance(result, Tensor) and type(result) is Tensor and grad_of(t) is result:
             result = as_leaf(result, t._device_mesh, result.requires_grad)
+            _cut_as(result, [t])
             set_grad(t, result)
         return result
 
@@ -340,9 +386,9 @@ class _Joined(Function):
     """The tensor of all processes from their parts."""
 
     @staticmethod
-    def forward(ctx: Any, t: Any, mesh: Any, placements: Any) -> Any:
+    def forward(ctx: Any, t: Any, mesh: Any, placements: Any, shape: Any) -> Any:
         ctx.mesh, ctx.placements = mesh, placements
-        return fresh(joined(value_of(t), mesh, placements, "from_local"))
+        return fresh(joined(value_of(t), mesh, placements, "from_local", None, shape))
 
     @staticmethod
     def backward(ctx: Any, grad: Any) -> Any:
@@ -351,23 +397,25 @@ class _Joined(Function):
         for p, size in zip(ctx.placements, ctx.mesh.shape, strict=True):
             n *= size if isinstance(p, Partial) and p.reduce_op == "avg" and not alone() else 1
         value = whole(value_of(grad), sharding_for(ctx.mesh, kept, grad.shape, "from_local"))
-        part = fresh(own_part(value))
-        return (part / n if n > 1 else part), None, None
+        part = fresh(_own(value, ctx.mesh, kept))
+        return (part / n if n > 1 else part), None, None, None
 
 
 class _Part(Function):
     """This process's part of a tensor."""
 
     @staticmethod
-    def forward(ctx: Any, t: Any, mesh: Any, back: Any) -> Any:
-        ctx.mesh, ctx.back = mesh, back
-        return fresh(own_part(value_of(t)))
+    def forward(ctx: Any, t: Any, mesh: Any, back: Any, cut: Any) -> Any:
+        ctx.mesh, ctx.back, ctx.shape = mesh, back, tuple(t.shape)
+        value = value_of(t)
+        return fresh(own_part(value) if cut is None else _own(value, mesh, cut))
 
     @staticmethod
     def backward(ctx: Any, grad: Any) -> Any:
         if ctx.back is None:
-            return grad, None, None
-        return fresh(joined(value_of(grad), ctx.mesh, ctx.back, "to_local")), None, None
+            return grad, None, None, None
+        value = joined(value_of(grad), ctx.mesh, ctx.back, "to_local", None, ctx.shape)
+        return fresh(value), None, None, None
 
 
 def distribute_tensor(
@@ -384,7 +432,6 @@ def distribute_tensor(
     Raises:
         RuntimeError: the tensor is no leaf, a placement is Partial.
         ValueError: another number of placements.
-        NotImplementedError: a dimension would be cut into unequal parts.
 
     >>> import torchlike as torch
     >>> from torchlike.distributed.tensor import Shard, distribute_tensor, init_device_mesh
@@ -419,7 +466,7 @@ def distribute_tensor(
     new = as_leaf(fresh(whole(value, sharding)), mesh, tensor.requires_grad)
     if getattr(tensor, "_is_param", False):
         new._is_param = True
-    return new
+    return marked_as_cut(new, found)
 
 
 def rebuilt(
@@ -428,13 +475,14 @@ def rebuilt(
     """The DTensor of a pickle, of which this process has a part; RuntimeError where that is none of ``shape``."""
     mesh = remade(*facts)
     placements = tuple(Shard(dim) if kind == "shard" else Replicate() for kind, dim in kinds)
-    value = joined(value_of(part), mesh, checked(placements, mesh, part.ndim, "load"), "load")
+    found = checked(placements, mesh, part.ndim, "load")
+    value = joined(value_of(part), mesh, found, "load", None, shape)
     if tuple(value.shape) != tuple(shape):
         raise RuntimeError(
             f"load(): a DTensor of shape {list(shape)} was saved, and the parts here make {list(value.shape)}: load it "
             "in as many processes, each its own file, or use torch.distributed.checkpoint"
         )
-    new = as_leaf(fresh(value), mesh, requires_grad)
+    new = marked_as_cut(as_leaf(fresh(value), mesh, requires_grad), found)
     if parameter:
         new._is_param = True
     return new
@@ -448,4 +496,5 @@ def dtensor_of(
     found = checked(placements, mesh, t.ndim, name)
     if any(isinstance(p, Partial) for p in found):
         raise NotImplementedError(f"{name}(): Partial placements are not supported; use Shard or Replicate")
-    return as_leaf(fresh(whole(value_of(t), sharding_for(mesh, found, t.shape, name))), mesh, requires_grad)
+    value = whole(value_of(t), sharding_for(mesh, found, t.shape, name))
+    return marked_as_cut(as_leaf(fresh(value), mesh, requires_grad), found)

@@ -13,6 +13,7 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from torchlike._executor.pending import settled
 from torchlike._executor.spread import laid
+from torchlike.distributed._watch import waiting, watched
 from torchlike.distributed.device_mesh import DeviceMesh
 from torchlike.distributed.tensor.placement_types import Partial, Placement, Replicate, Shard
 
@@ -47,25 +48,68 @@ def _counted(p: Any, ndim: int, function: str) -> Placement:
     return Shard(dim)
 
 
-def sharding_for(mesh: DeviceMesh, placements: Placements, shape: Sequence[int], function: str) -> NamedSharding:
+def sharding_for(
+    mesh: DeviceMesh, placements: Placements, shape: Sequence[int], function: str, strict: bool = False
+) -> NamedSharding:
     """The sharding of a tensor of ``shape``; what is partial is whole, since XLA has reduced it.
 
-    Raises NotImplementedError where a dimension is not cut into equal parts.
+    A dimension that cannot be cut into equal parts is whole too; NotImplementedError where that is ``strict``.
     """
+    uneven = unequal(mesh, placements, shape)
+    if uneven and strict:
+        raise NotImplementedError(
+            f"{function}(): dimension {uneven[0]} of the shape {list(shape)} cannot be cut into equal parts; pad it, "
+            "or use Replicate()"
+        )
     cut: dict[int, list[str]] = {}
-    parts: dict[int, int] = {}
-    for p, axes, n in zip(placements, mesh.axes, mesh.shape, strict=True):
-        if isinstance(p, Shard):
+    for p, axes in zip(placements, mesh.axes, strict=True):
+        if isinstance(p, Shard) and p.dim not in uneven:
             cut.setdefault(p.dim, []).extend(axes)
-            parts[p.dim] = parts.get(p.dim, 1) * n
-    for dim, n in parts.items():
-        if shape[dim] % n:
-            raise NotImplementedError(
-                f"{function}(): dimension {dim} of the shape {list(shape)} cannot be cut into {n} equal parts, and "
-                "torchlike has no uneven shards; pad it, or use Replicate()"
-            )
     entries = [tuple(cut.get(d, ())) or None for d in range(max(cut, default=-1) + 1)]
     return NamedSharding(mesh.jax_mesh, PartitionSpec(*[e[0] if e and len(e) == 1 else e for e in entries]))
+
+
+def unequal(mesh: DeviceMesh, placements: Placements, shape: Sequence[int]) -> list[int]:
+    """The dimensions that placements cut into parts which are not all equal."""
+    parts: dict[int, int] = {}
+    for p, n in zip(placements, mesh.shape, strict=True):
+        if isinstance(p, Shard):
+            parts[p.dim] = parts.get(p.dim, 1) * n
+    return [dim for dim, n in parts.items() if shape[dim] % n]
+
+
+def own_rows(mesh: DeviceMesh, placements: Placements, shape: Sequence[int], function: str) -> dict[int, slice]:
+    """Which rows this process has of the dimensions that are not cut into equal parts: each part but the last is full.
+
+    NotImplementedError where several dimensions of a mesh cut one of them for a process that has several devices.
+    """
+    found: dict[int, slice] = {}
+    if alone():
+        return found
+    here, grid = local_mesh(mesh.jax_mesh), mesh.jax_mesh
+    for dim in unequal(mesh, placements, shape):
+        by = [(axes, n) for p, axes, n in zip(placements, mesh.axes, mesh.shape, strict=True) if p == Shard(dim)]
+        start, stop = 0, shape[dim]
+        for axes, n in by:
+            (first, last), length = _places(grid, here, axes), stop - start
+            if last > first and len(by) > 1:
+                raise NotImplementedError(
+                    f"{function}(): dimension {dim} of the shape {list(shape)} is cut into unequal parts by several "
+                    "dimensions of a mesh, of which this process has several devices; use Replicate()"
+                )
+            full = -(-length // n)
+            start, stop = start + min(length, first * full), start + min(length, (last + 1) * full)
+        found[dim] = slice(start, stop)
+    return found
+
+
+def _places(grid: Mesh, here: Mesh, axes: Sequence[str]) -> tuple[int, int]:
+    """Where along a dimension this process's devices begin and end."""
+    corner, end = here.devices.flat[0], here.devices.flat[-1]
+    at = [dict(zip(grid.axis_names, np.argwhere(grid.devices == d)[0].tolist(), strict=True)) for d in (corner, end)]
+    lengths = [grid.shape[a] for a in axes]
+    first, last = (int(np.ravel_multi_index([a[name] for name in axes], lengths)) for a in at)
+    return first, last
 
 
 def placements_of(sharding: Any, mesh: DeviceMesh) -> Placements:
@@ -85,15 +129,19 @@ def alone() -> bool:
 
 def whole(value: Any, sharding: NamedSharding) -> Any:
     """The array that lies as ``sharding`` says, of one that every process has whole."""
-    return laid(value, sharding)
+    if alone():
+        return laid(value, sharding)
+    with waiting():
+        return laid(value, sharding)
 
 
 def joined(
-    value: Any, mesh: DeviceMesh, placements: Placements, function: str, out: NamedSharding | None = None
-) -> Any:
+    value: Any, mesh: DeviceMesh, placements: Placements, function: str, out: NamedSharding | None = None,
+    shape: Sequence[int] | None = None,
+) -> Any:  # fmt: skip
     """The array of all processes whose part here is ``value``; what is partial is reduced over the processes.
 
-    ``out``: how it is to lie after a reduction.
+    ``out``: how it is to lie after a reduction. ``shape``: of the whole, where parts are not all equal.
     """
     value = settled(value)
     if alone():
@@ -104,7 +152,43 @@ def joined(
             f"{function}(): parts of several processes cannot be brought together in a compiled program; compile what "
             "computes with the part, or use whole DTensors"
         )
-    return _joined(value, mesh, placements, function, out)
+    with waiting():
+        if shape is None or not unequal(mesh, placements, shape):
+            found = _joined(value, mesh, placements, function, out)
+        else:
+            found = _of_unequal(value, mesh, placements, function, tuple(shape))
+    watched(found)
+    return found
+
+
+def _of_unequal(value: Any, mesh: DeviceMesh, placements: Placements, function: str, shape: tuple[int, ...]) -> Any:
+    """Parts that are filled up to the length of the first; what follows the whole is cut off again."""
+    if any(isinstance(p, Partial) for p in placements):
+        raise NotImplementedError(f"{function}(): parts that are not equal beside Partial ones are not supported")
+    here, padding = local_mesh(mesh.jax_mesh), [(0, 0)] * value.ndim
+    for dim in unequal(mesh, placements, shape):
+        by = [(axes, n) for p, axes, n in zip(placements, mesh.axes, mesh.shape, strict=True) if p == Shard(dim)]
+        if len(by) > 1:
+            raise NotImplementedError(
+                f"{function}(): several dimensions of a mesh cut dimension {dim} of the shape {list(shape)} into "
+                "parts that are not equal; bring it together along one of them first"
+            )
+        (axes, n), rows = by[0], value.shape[dim]
+        first, last = _places(mesh.jax_mesh, here, axes)
+        full = -(-shape[dim] // n)
+        if rows != min(shape[dim], (last + 1) * full) - min(shape[dim], first * full):
+            raise RuntimeError(
+                f"{function}(): this process's part has {rows} rows in dimension {dim}, which is not its part of "
+                f"{shape[dim]} rows"
+            )
+        padding[dim] = (0, full * (last - first + 1) - rows)
+    whole = _joined(jax.numpy.pad(value, padding), mesh, placements, function, None)
+    return _cut_off(shape, sharding_for(mesh, placements, shape, function))(whole)
+
+
+@functools.cache
+def _cut_off(shape: tuple[int, ...], sharding: NamedSharding) -> Any:
+    return jax.jit(lambda x: x[tuple(slice(n) for n in shape)], out_shardings=sharding)
 
 
 def _joined(value: Any, mesh: DeviceMesh, placements: Placements, function: str, out: NamedSharding | None) -> Any:
@@ -181,6 +265,7 @@ def own_part(value: Any) -> Any:
         return value
     if isinstance(value, jax.core.Tracer):
         raise NotImplementedError("to_local(): a compiled program of several processes has no parts of its own")
+    watched(value)
     parts = value.addressable_shards
     if len(parts) == 1:
         return parts[0].data

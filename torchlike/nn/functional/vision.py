@@ -13,11 +13,11 @@ from torchlike.nn.functional.pool import adaptive_avg_pool1d, adaptive_avg_pool2
 
 __all__ = [
     "affine_grid", "channel_shuffle", "fold", "grid_sample", "interpolate", "pixel_shuffle",
-    "pixel_unshuffle", "unfold", "upsample", "upsample_bilinear", "upsample_nearest",
+    "native_channel_shuffle", "pixel_unshuffle", "unfold", "upsample", "upsample_bilinear", "upsample_nearest",
 ]  # fmt: skip
 
 pixel_shuffle, pixel_unshuffle = FUNCTIONS["pixel_shuffle"], FUNCTIONS["pixel_unshuffle"]
-channel_shuffle = FUNCTIONS["channel_shuffle"]
+channel_shuffle, native_channel_shuffle = FUNCTIONS["channel_shuffle"], FUNCTIONS["native_channel_shuffle"]
 GRID_SAMPLE_INTERPOLATION_MODES = {"bilinear": 0, "nearest": 1, "bicubic": 2}
 GRID_SAMPLE_PADDING_MODES = {"zeros": 0, "border": 1, "reflection": 2}
 

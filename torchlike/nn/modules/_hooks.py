@@ -10,6 +10,7 @@ from typing import Any
 from torchlike._base.state import state
 from torchlike._core.autograd.hooks import RemovableHandle
 from torchlike.nn.modules._backward_hooks import BackwardHook, hook_last_node, hooked_output
+from torchlike.nn.modules._traced import demand_kept
 
 global_backward_pre_hooks: dict[int, Callable] = OrderedDict()
 global_backward_hooks: dict[int, Callable] = OrderedDict()
@@ -131,6 +132,8 @@ def registered(kind: str, owner: Any, name: str, value: Any) -> Any:
         replacement = hook(owner, name, value)
         if replacement is not None:
             value = replacement
+    if kind != "module":
+        demand_kept(owner, kind, name, value)
     return value
 
 

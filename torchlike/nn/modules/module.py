@@ -29,6 +29,7 @@ from torchlike.nn.modules._hooks import _WrappedHook as _WrappedHook
 from torchlike.nn.modules._state_dict import EXTRA_STATE as _EXTRA_STATE_KEY_SUFFIX  # noqa: F401
 from torchlike.nn.modules._state_dict import StateMethods
 from torchlike.nn.modules._state_dict import _IncompatibleKeys as _IncompatibleKeys
+from torchlike.nn.modules._traced import note_made
 from torchlike.nn.parameter import Buffer, Parameter
 
 __all__ = [
@@ -118,6 +119,7 @@ class Module(HookMethods, StateMethods, ConvertMethods):
         for name in _HOOK_DICTS:
             own[name] = OrderedDict()
         own["_modules"] = {}
+        note_made(self)
         if self.call_super_init:
             super().__init__(*args, **kwargs)
 
@@ -282,6 +284,7 @@ class Module(HookMethods, StateMethods, ConvertMethods):
         self.__dict__.setdefault("_is_full_backward_hook", None)
         for name in _HOOK_DICTS:
             self.__dict__.setdefault(name, OrderedDict())
+        note_made(self)
 
     def _replicate_for_data_parallel(self):
         """A module with the attributes of this one, but without parameters, and with containers of its own."""

@@ -1,0 +1,178 @@
+"""Tensors cut into parts that are not equal, of two processes: a script for PyTorch and torchlike.
+
+    python uneven_script.py LIBRARY FILE
+
+Writes what each case gave on this rank, as JSON.
+"""
+
+import copy
+import importlib
+import sys
+import warnings
+
+import ranks
+
+t = importlib.import_module(sys.argv[1])
+d = t.distributed
+DT, DM, FSDP = (importlib.import_module(f"{t.__name__}.distributed.{m}") for m in ("tensor", "device_mesh", "fsdp"))
+S, R = DT.Shard, DT.Replicate
+warnings.simplefilter("ignore")
+CASES = {}
+
+
+def case(f):
+    CASES[f.__name__] = f
+    return f
+
+
+def plain(x):
+    if isinstance(x, DT.DTensor):
+        return ["D", list(x.shape), str(x.placements), plain(x.to_local())]
+    if isinstance(x, t.Tensor):
+        return [str(x.dtype), list(x.shape), [round(v, 2) for v in x.detach().double().flatten().tolist()]]
+    if isinstance(x, (list, tuple)):
+        return [plain(y) for y in x]
+    return x if isinstance(x, (int, float, str, bool, type(None))) else str(x)
+
+
+def mesh():
+    return DM.init_device_mesh("cpu", (d.get_world_size(),))
+
+
+@case
+def dist(r):
+    return DT.distribute_tensor(t.arange(10.0).reshape(5, 2), mesh(), [S(0)])
+
+
+@case
+def dist1(r):
+    return DT.distribute_tensor(t.arange(6.0).reshape(2, 3), mesh(), [S(1)])
+
+
+@case
+def small(r):
+    return DT.distribute_tensor(t.arange(1.0), mesh(), [S(0)])
+
+
+@case
+def empty(r):
+    return DT.distribute_tensor(t.zeros(0, 3), mesh(), [S(0)])
+
+
+@case
+def full(r):
+    return DT.distribute_tensor(t.arange(5.0), mesh(), [S(0)]).full_tensor()
+
+
+@case
+def redis(r):
+    x = DT.distribute_tensor(t.arange(15.0).reshape(5, 3), mesh(), [S(0)])
+    return (
+        x.redistribute(placements=[S(1)]),
+        x.redistribute(placements=[R()]),
+        x.redistribute(placements=[R()]).redistribute(placements=[S(0)]),
+    )
+
+
+@case
+def back(r):
+    w = t.arange(5.0).requires_grad_()
+    x = DT.distribute_tensor(w.detach(), mesh(), [S(0)]).requires_grad_()
+    y = x.to_local()
+    (y * (t.arange(float(y.numel())) + 1 + 10 * r)).sum().backward()
+    return x.grad, x.grad.full_tensor()
+
+
+@case
+def full_back(r):
+    x = DT.distribute_tensor(t.arange(5.0), mesh(), [S(0)]).requires_grad_()
+    (x.full_tensor() * t.arange(5.0)).sum().backward()
+    return x.grad
+
+
+@case
+def ops(r):
+    x = DT.distribute_tensor(t.arange(10.0).reshape(5, 2), mesh(), [S(0)])
+    return x + 1, x * x, x.sum().full_tensor(), (x.t() @ x).full_tensor(), x.relu()
+
+
+@case
+def from_local(r):
+    y = t.arange(float(3 - r)) + 10 * r
+    x = DT.DTensor.from_local(y.requires_grad_(), mesh(), [S(0)], shape=t.Size([5]), stride=(1,))
+    z = (x * 2).full_tensor()
+    return x, z
+
+
+@case
+def from_local_noshape(r):
+    y = t.arange(float(3 - r)) + 10 * r
+    x = DT.DTensor.from_local(y, mesh(), [S(0)])
+    return list(x.shape)
+
+
+@case
+def factories(r):
+    return DT.zeros(5, 2, device_mesh=mesh(), placements=[S(0)]), DT.ones(3, device_mesh=mesh(), placements=[S(0)])
+
+
+@case
+def sgd(r):
+    lin = t.nn.Linear(3, 5, bias=False)
+    with t.no_grad():
+        lin.weight.copy_(t.arange(15.0).reshape(5, 3) / 10)
+    lin.weight = t.nn.Parameter(DT.distribute_tensor(lin.weight.detach(), mesh(), [S(0)]))
+    o = t.optim.Adam(lin.parameters(), lr=0.1)
+    x = DT.distribute_tensor(t.ones(2, 3), mesh(), [R()])
+    for _ in range(2):
+        o.zero_grad()
+        (lin(x) ** 2).sum().backward()
+        o.step()
+    return lin.weight, lin.weight.grad.full_tensor()
+
+
+@case
+def fsdp(r):
+    m = t.nn.Sequential(t.nn.Linear(3, 5), t.nn.Linear(5, 1))
+    with t.no_grad():
+        for p in m.parameters():
+            p.copy_(t.arange(float(p.numel())).reshape(p.shape) / 10)
+    FSDP.fully_shard(m)
+    o = t.optim.SGD(m.parameters(), lr=0.1)
+    for _ in range(2):
+        o.zero_grad()
+        (m(t.ones(2, 3) * (r + 1)) ** 2).sum().backward()
+        o.step()
+    return [p for p in m.parameters()], [p.full_tensor() for p in m.parameters()]
+
+
+@case
+def mesh2(r):
+    m = DM.init_device_mesh("cpu", (1, d.get_world_size()), mesh_dim_names=("a", "b"))
+    return DT.distribute_tensor(t.arange(15.0).reshape(5, 3), m, [S(0), S(0)]), DT.distribute_tensor(
+        t.arange(15.0).reshape(5, 3), m, [R(), S(1)]
+    )
+
+
+@case
+def copy_(r):
+    x = DT.distribute_tensor(t.zeros(5), mesh(), [S(0)])
+    x.copy_(DT.distribute_tensor(t.arange(5.0), mesh(), [R()]))
+    x.add_(1)
+    return x
+
+
+@case
+def state(r):
+    x = DT.distribute_tensor(t.arange(5.0), mesh(), [S(0)])
+    return copy.deepcopy(x), x.clone(), x.detach()
+
+
+@case
+def partial(r):
+    x = DT.DTensor.from_local(t.arange(5.0) + r, mesh(), [DT.Partial()])
+    return x.redistribute(placements=[S(0)]), x.redistribute(placements=[R()])
+
+
+if __name__ == "__main__":
+    ranks.run(d, CASES, told=plain)
