@@ -29,7 +29,7 @@ def plain(x):
     if isinstance(x, DT.DTensor):
         return ["D", list(x.shape), str(x.placements), plain(x.to_local())]
     if isinstance(x, t.Tensor):
-        return [str(x.dtype), list(x.shape), [round(v, 2) for v in x.detach().double().flatten().tolist()]]
+        return [str(x.dtype), list(x.shape), [round(v, 4) for v in x.detach().double().flatten().tolist()]]
     if isinstance(x, (list, tuple)):
         return [plain(y) for y in x]
     return x if isinstance(x, (int, float, str, bool, type(None))) else str(x)
@@ -138,7 +138,7 @@ def fsdp(r):
         for p in m.parameters():
             p.copy_(t.arange(float(p.numel())).reshape(p.shape) / 10)
     FSDP.fully_shard(m)
-    o = t.optim.SGD(m.parameters(), lr=0.1)
+    o = t.optim.SGD(m.parameters(), lr=0.001)
     for _ in range(2):
         o.zero_grad()
         (m(t.ones(2, 3) * (r + 1)) ** 2).sum().backward()
