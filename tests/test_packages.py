@@ -169,11 +169,11 @@ from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 from torch.distributed.algorithms._checkpoint.checkpoint_wrapper import checkpoint_wrapper
 from torch.distributed.elastic.multiprocessing.errors import ChildFailedError, record
 from torch.distributed.checkpoint import HuggingFaceStorageReader, save
-from torch.distributed.pipelining import ScheduleDualPipeV, SplitPoint, pipeline
+from torch.distributed.pipelining import SplitPoint, pipeline
 import torch, torch.distributed.checkpoint.state_dict
 assert not isinstance(torch.ones(1), DTensor) and Shard(0).dim == 0
 assert torch.distributed.rpc.is_available() is False
-for name in (share_comm_ctx, ScheduleDualPipeV, HuggingFaceStorageReader, ChildFailedError):
+for name in (share_comm_ctx, HuggingFaceStorageReader, ChildFailedError):
     try:
         name()
     except NotImplementedError as error:
