@@ -12,6 +12,7 @@ from torchlike._base.dtypes import from_np, int64
 from torchlike._decl.op import op
 from torchlike._decl.words import aten, spelled
 from torchlike._executor.sparse import Wanted
+from torchlike._ops._elementwise import widely
 from torchlike._ops.shape import cast
 
 
@@ -151,7 +152,7 @@ def index_put(self, indices, values, accumulate):
         return _put(self, values, list(indices))
     if self.dtype == bool:
         return self.at[_at(indices)].max(values)
-    return self.at[_at(indices)].add(values)
+    return widely(lambda x, y: x.at[_at(indices)].add(y), self, values)
 
 
 @op("_index_true(Tensor self, Tensor index, int dim, int width) -> Tensor", variants="", node="IndexBackward",
@@ -298,7 +299,7 @@ def gather(self, dim, index, sparse_grad):
 def take_around(self, indices, dim):
     """As ``gather``, with indices taken modulo the length."""
     n = self.shape[dim] if self.ndim else 1
-    return take_along(self, dim, indices % n if n else indices)
+    return widely(lambda x: take_along(x, dim, indices % n if n else indices), self)  # gradients are summed so
 
 
 _in_slices = check_range(IndexError, "index out of range in self: {i} in dimension {dim} with size {n}")
@@ -378,12 +379,16 @@ def take(self, index):
 
 def _embedding_grad(grad, indices, weight_aval, padding_idx, scale_grad_by_freq):
     rows, width = weight_aval.shape
-    flat, grad = indices.reshape(-1), grad.reshape(-1, width)
-    if scale_grad_by_freq:
-        grad = grad / jnp.zeros(rows, grad.dtype).at[flat].add(1)[flat][:, None]
-    if padding_idx >= 0:
-        grad = jnp.where((flat == padding_idx)[:, None], 0, grad)
-    return jnp.zeros((rows, width), grad.dtype).at[flat].add(grad)
+    flat = indices.reshape(-1)
+
+    def summed(grad):
+        if scale_grad_by_freq:
+            grad = grad / jnp.zeros(rows, grad.dtype).at[flat].add(1)[flat][:, None]
+        if padding_idx >= 0:
+            grad = jnp.where((flat == padding_idx)[:, None], 0, grad)
+        return jnp.zeros((rows, width), grad.dtype).at[flat].add(grad)
+
+    return widely(summed, grad.reshape(-1, width))
 
 
 def _check_rows(weight, indices, **_):

@@ -58,7 +58,10 @@ def _cumprod_vjp(grad, self, dim, dtype):
     if not x.ndim or not x.size:
         return grad
     x = jnp.conj(x) if jnp.iscomplexobj(x) else x
-    axis = axis_of(dim, x.ndim)
+    return widely(lambda grad, x: _cumprod_grad(grad, x, axis_of(dim, x.ndim)), grad, x)
+
+
+def _cumprod_grad(grad, x, axis):
     n = x.shape[axis]
     one = jnp.ones_like(lax.slice_in_dim(x, 0, 1, axis=axis))
     before = lax.concatenate([one, _products(lax.slice_in_dim(x, 0, n - 1, axis=axis), axis)], axis)
@@ -93,7 +96,7 @@ def logcumsumexp(self, dim):
     axis = axis_of(dim, self.ndim)
     if not self.ndim or not self.size:
         return self
-    return lax.associative_scan(_logaddexp, self, axis=axis)
+    return widely(lambda x: lax.associative_scan(_logaddexp, x, axis=axis), self)
 
 
 def _logaddexp(a, b):
@@ -120,7 +123,8 @@ def _running_vjp(grads, indices, self_aval, dim):
     shape = self_aval.shape
     if not shape:
         return grads[0]
-    return put_along(shape, axis_of(dim, len(shape)), indices, grads[0], unique=False)
+    axis = axis_of(dim, len(shape))
+    return widely(lambda grad: put_along(shape, axis, indices, grad, unique=False), grads[0])
 
 
 @op("cummax(Tensor self, int dim) -> (Tensor values, Tensor indices)", variants="function method out",

@@ -9,7 +9,7 @@ from torchlike._base.dims import wrap_dim
 from torchlike._base.dtypes import from_np, int64
 from torchlike._decl.op import op
 from torchlike._decl.words import aten, spelled
-from torchlike._ops._elementwise import widely
+from torchlike._ops._elementwise import is_reduced, widely
 from torchlike._ops.index import (
     at_least_1d,
     check_range,
@@ -71,7 +71,16 @@ def _uncut(grad, like):
 
 
 def _into(self, dim, index, how, src):
-    """``self`` with the method ``how`` of ``self.at`` applied to ``src`` at ``index`` along ``dim``."""
+    """``self`` with the method ``how`` of ``self.at`` applied to ``src`` at ``index`` along ``dim``.
+
+    Sums and products of 16-bit floats are rounded once: one by one they stop growing at a few hundred terms.
+    """
+    if how in ("add", "multiply"):
+        return widely(lambda x, y: _written(x, dim, index, how, y), self, src)
+    return _written(self, dim, index, how, src)
+
+
+def _written(self, dim, index, how, src):
     x, index = at_least_1d(self), at_least_1d(index)
     if not index.size or not x.size:
         return self
@@ -176,7 +185,7 @@ def scatter_add(self, dim, index, src):
     """``input`` with ``src`` added at ``index`` along ``dim``; see ``scatter``."""
     dim = wrap_dim(dim, self.ndim)
     _demand_scatter(self, dim, index, src)
-    return widely(lambda x, y: _into(x, dim, index, "add", y), self, at_least_1d(src))
+    return _into(self, dim, index, "add", at_least_1d(src))
 
 
 # -- reductions ----------------------------------------------------------------------------------
@@ -201,6 +210,10 @@ def _neutral(dtype, reduce):
 def _reduced(self, dim, index, src, reduce, include_self):
     if reduce in ("amax", "amin") and jnp.iscomplexobj(self):
         raise NotImplementedError(f"scatter_reduce: '{reduce}' is not defined for complex numbers")
+    return widely(lambda x, y: _combined(x, dim, index, y, reduce, include_self), self, src)
+
+
+def _combined(self, dim, index, src, reduce, include_self):
     if not include_self:
         self = _into(self, dim, index, "set", _neutral(self.dtype, reduce))
     out = _into(self, dim, index, _METHODS[reduce], src)
@@ -242,7 +255,7 @@ def _shares(grad, self, dim, index, src, reduce, include_self, result, read):
     if reduce == "sum":
         return grad, read(grad)
     if reduce == "mean":
-        each = grad / _count(self, dim, index, include_self)
+        each = widely(lambda g, x: g / _count(x, dim, index, include_self), grad, self)
         return each, read(each)
     if reduce == "prod":
         return _prod_shares(grad, self, dim, index, src, include_self)
@@ -284,10 +297,11 @@ def _product_jvp(primals, tangents):
 
 
 def _prod_shares(grad, self, dim, index, src, include_self):
+    dtype, (grad, self, src) = grad.dtype, [x.astype(np.float32) if is_reduced(x) else x for x in (grad, self, src)]
     start = self if include_self else _into(self, dim, index, "set", np.ones((), self.dtype))
     own, others = _other_factors(at_least_1d(start), src, _grid(index, dim))
     read = take_along(at_least_1d(grad), dim, index)
-    return grad * jnp.conj(own).reshape(grad.shape), read * jnp.conj(others)
+    return (grad * jnp.conj(own).reshape(grad.shape)).astype(dtype), (read * jnp.conj(others)).astype(dtype)
 
 
 @op("scatter_reduce.two(Tensor self, int dim, Tensor index, Tensor src, str reduce, *, bool include_self=True)"
@@ -364,9 +378,10 @@ def index_add(self, dim, index, source, alpha):
     if not self.size or not source.size:
         return self
     source = source & _number(source, alpha) if self.dtype == bool else source * _number(source, alpha)
-    where = _slices(at_least_1d(self), dim, index)
-    source = at_least_1d(source)
-    return (where.max(source) if self.dtype.kind == "b" else where.add(source)).reshape(self.shape)
+    x, source = at_least_1d(self), at_least_1d(source)
+    if self.dtype.kind == "b":
+        return _slices(x, dim, index).max(source).reshape(self.shape)
+    return widely(lambda x, y: _slices(x, dim, index).add(y), x, source).reshape(self.shape)
 
 
 def _demand_copy(self, dim, index, source):
@@ -524,6 +539,7 @@ def put(self, index, source, accumulate):
         )
     if not index.size:
         return self
-    where = self.reshape(-1).at[index.reshape(-1)]
-    how = where.set if not accumulate else where.max if self.dtype == bool else where.add
-    return how(source.reshape(-1)).reshape(self.shape)
+    x, source, at = self.reshape(-1), source.reshape(-1), index.reshape(-1)
+    if accumulate and self.dtype != bool:
+        return widely(lambda x, y: x.at[at].add(y), x, source).reshape(self.shape)
+    return (x.at[at].max(source) if accumulate else x.at[at].set(source)).reshape(self.shape)

@@ -4,10 +4,11 @@ import math
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from torchlike._decl.op import op
 from torchlike._ops._axes import axis_of
-from torchlike._ops._elementwise import demand, kind, scalar_name
+from torchlike._ops._elementwise import demand, is_reduced, kind, scalar_name, widely
 
 _REDUCTIONS = {"sum": 0, "mean": 0, "max": -math.inf, "min": math.inf, "prod": 1}
 
@@ -84,6 +85,8 @@ def _counted(ids, n, dtype):
 def _gradient(grad, data, result, reduce, lengths, offsets, axis, initial):
     axis = axis_of(axis, data.ndim)
     ids, rows, n, _ = _segments(data, axis, lengths, offsets)
+    dtype = grad.dtype
+    grad, result, rows = [x.astype(np.float32) if is_reduced(x) else x for x in (grad, result, rows)]
     grad, result = grad.reshape(n, -1), result.reshape(n, -1)
     taken = grad.at[ids].get(mode="fill", fill_value=0)
     if reduce == "mean":
@@ -99,7 +102,7 @@ def _gradient(grad, data, result, reduce, lengths, offsets, axis, initial):
         others = start.at[ids].multiply(jnp.where(zero, 1, rows), mode="drop")
         zeros, others = (x.at[ids].get(mode="fill", fill_value=0) for x in (zeros, others))
         taken = taken * jnp.where(zero, jnp.where(zeros == 1, others, 0), jnp.where(zeros == 0, others / rows, 0))
-    return taken.reshape(data.shape)
+    return taken.reshape(data.shape).astype(dtype)
 
 
 @op("segment_reduce(Tensor data, str reduce, *, Tensor? lengths=None, Tensor? indices=None, Tensor? offsets=None, "
@@ -120,6 +123,11 @@ def segment_reduce(data, reduce, lengths, indices, offsets, axis, unsafe, initia
     axis = axis_of(axis, data.ndim)
     _demand_arguments(data, reduce, lengths, indices, offsets, axis)
     ids, rows, n, shape = _segments(data, axis, lengths, offsets)
+    return widely(lambda rows: _reduced(rows, ids, n, reduce, initial), rows).reshape(shape)
+
+
+def _reduced(rows, ids, n, reduce, initial):
+    """[segments, columns]: the rows of each segment reduced; 16-bit floats in float32, rounded once."""
     start = _REDUCTIONS[reduce] if initial is None else initial
     made = jnp.full((n, rows.shape[1]), start, rows.dtype).at[ids]
     if reduce in ("max", "min"):
@@ -130,4 +138,4 @@ def segment_reduce(data, reduce, lengths, indices, offsets, axis, unsafe, initia
         number = _counted(ids, n, rows.dtype)
         empty = jnp.nan if initial is None else initial
         out = jnp.where(number == 0, empty, out / jnp.maximum(number, 1)).astype(rows.dtype)
-    return out.reshape(shape)
+    return out

@@ -7,11 +7,12 @@ from jax import lax
 from torchlike._base import geometry as g
 from torchlike._base.dims import infer_size, wrap_dim
 from torchlike._base.dtypes import complex32
-from torchlike._base.layout import Layout, is_dense, numel
+from torchlike._base.layout import Layout, has_overlap, is_dense, numel
 from torchlike._decl import rules
 from torchlike._decl.op import op, view
 from torchlike._decl.words import aten
 from torchlike._executor.level import LevelValue
+from torchlike._ops._elementwise import widely
 
 
 def _reshaped(layout):
@@ -320,7 +321,9 @@ def _write_as_strided(value, new, size, stride, order, offset):
       saved="size storage_offset stride")  # fmt: skip
 def as_strided(self, size, stride, order, offset):
     """The storage's elements at ``offset + sum(index * stride)``; a view."""
-    return _flat(self, order)[_places(size, stride, offset)]
+    read = lambda x: _flat(x, order)[_places(size, stride, offset)]  # noqa: E731
+    # The gradients of elements that share a place are summed.
+    return widely(read, self) if has_overlap(Layout(size, stride, 0)) else read(self)
 
 
 def _prepare_spread(t):
@@ -339,10 +342,14 @@ def spread(self, shape, strides, length, offset):
     Values that share a place (they are equal) are averaged, so that their gradients are too.
     """
     where = _places(shape, strides, offset)
-    total = jnp.zeros(length, self.dtype).at[where].add(self)
-    if is_dense(Layout(shape, strides, 0)):
-        return total
-    return total / jnp.maximum(jnp.zeros(length, self.dtype).at[where].add(1).real, 1)
+
+    def averaged(x):
+        total = jnp.zeros(length, x.dtype).at[where].add(x)
+        if is_dense(Layout(shape, strides, 0)):
+            return total
+        return total / jnp.maximum(jnp.zeros(length, x.dtype).at[where].add(1).real, 1)
+
+    return widely(averaged, self)
 
 
 # -- complex numbers and reinterpretation --------------------------------------------------------
