@@ -52,7 +52,7 @@ def _power_jvp(primals, tangents):
         terms.append(_unless_constant(db, exponent, exponent * power(base, exponent - 1)))
     if not isinstance(de, SymbolicZero):  # an exponent that is a number: 0 times the logarithm of -1 is no number
         terms.append(de * jnp.where(_still(base, exponent), 0, result * lax.log(base)))
-    return result, sum(terms) if terms else jnp.zeros_like(result)
+    return result, sum(terms[1:], terms[0]) if terms else jnp.zeros_like(result)  # 0 + -0. would be 0.
 
 
 power.defjvp(_power_jvp, symbolic_zeros=True)
