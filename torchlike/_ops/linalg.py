@@ -325,7 +325,9 @@ def _minor_orders(x, low):
             return rest - column[..., :, None] * row[..., None, :] / safe, order
 
         start = (lower(x), jnp.zeros(x.shape[:-2], jnp.int32))
-        return lax.fori_loop(0, n, step, start)[1]
+        order = lax.fori_loop(0, n, step, start)[1]
+        # rounded otherwise than the factorization that failed, the elimination may find nothing: never 0 beside NaN
+        return jnp.where(bad & (order == 0), n, order).astype(jnp.int32)
 
     if not x.size:
         return jnp.zeros(x.shape[:-2], jnp.int32)
