@@ -326,8 +326,8 @@ def _minor_orders(x, low):
 
         start = (lower(x), jnp.zeros(x.shape[:-2], jnp.int32))
         order = lax.fori_loop(0, n, step, start)[1]
-        # rounded otherwise than the factorization that failed, the elimination may find nothing: never 0 beside NaN
-        return jnp.where(bad & (order == 0), n, order).astype(jnp.int32)
+        # the elimination rounds otherwise than the factorization, which alone says whether it failed
+        return jnp.where(bad, jnp.where(order == 0, n, order), 0).astype(jnp.int32)
 
     if not x.size:
         return jnp.zeros(x.shape[:-2], jnp.int32)
