@@ -1,4 +1,4 @@
-"""What is written to local parts of DTensors, and to wholes: ``local_script.py LIBRARY FILE``, by ``test_processes.py``."""
+"""What is written to local parts of DTensors: ``local_script.py LIBRARY FILE``, run by ``test_processes.py``."""
 
 import importlib
 import sys
