@@ -1,4 +1,4 @@
-"""Gradients of several backwards on two processes: ``accumulate_script.py LIBRARY FILE``, run by ``test_processes.py``."""
+"""Gradients of several backwards: ``accumulate_script.py LIBRARY FILE``, run by ``test_processes.py``."""
 
 import importlib
 import sys
