@@ -284,6 +284,13 @@ def test_info_instead_of_errors():
     product("L.cholesky_ex(x, upper=True).info", "x", np.diag([-1.0, 1.0]), grad=False)
 
 
+def test_info_is_not_zero_beside_nan():
+    roots = np.random.RandomState(3).randn(200, 8, 4).astype("float32")
+    x = torchlike.from_numpy(roots @ roots.swapaxes(1, 2) + 3e-7 * np.eye(8, dtype="float32"))  # zero but for rounding
+    factor, info = torchlike.linalg.cholesky_ex(x)
+    assert factor.isnan().any() and ((info > 0) == factor.isnan().flatten(1).any(1)).all()
+
+
 def test_one_triangle_is_read():
     upper = np.triu(A @ A.T) + np.tril(rng.randn(3, 3), -1)
     product("L.cholesky(x, upper=True)", "x", upper, gradgrad=False)

@@ -12,6 +12,7 @@ from torchlike._base.dtypes import get_default_dtype
 from torchlike._decl.op import Inplace, op, pointwise
 from torchlike._ops._elementwise import demand, kind, scalar_name, wide, wide_dtype
 from torchlike._ops.random import numbers, uniform01
+from torchlike._ops.special import bounded_erf
 
 _SQRT_HALF = math.sqrt(0.5)
 
@@ -132,7 +133,7 @@ celu = _activation(
 
 
 def _cdf(x):
-    return 0.5 * (1 + lax.erf(x * _SQRT_HALF))
+    return 0.5 * (1 + bounded_erf(x * _SQRT_HALF))
 
 
 def _tanh_inner(x):

@@ -325,7 +325,9 @@ def _minor_orders(x, low):
             return rest - column[..., :, None] * row[..., None, :] / safe, order
 
         start = (lower(x), jnp.zeros(x.shape[:-2], jnp.int32))
-        return lax.fori_loop(0, n, step, start)[1]
+        order = lax.fori_loop(0, n, step, start)[1]
+        # the elimination rounds otherwise than the factorization, which alone says whether it failed
+        return jnp.where(bad, jnp.where(order == 0, n, order), 0).astype(jnp.int32)
 
     if not x.size:
         return jnp.zeros(x.shape[:-2], jnp.int32)

@@ -370,7 +370,8 @@ def numpy(t: Tensor, *, force: bool = False) -> np.ndarray:
         if shared is not None:
             return shared
     array = np.array(host(t))
-    if LENDING.note is None and isinstance(t._storage.form, jax.Array | Pending) and has_gaps(t):
+    copied = t._storage.copied or (isinstance(t._storage.form, jax.Array | Pending) and has_gaps(t))
+    if LENDING.note is None and copied:
         array.flags.writeable = False  # it is a copy: what is written there would be lost
     if LENDING.note is not None:
         LENDING.note(t, array)

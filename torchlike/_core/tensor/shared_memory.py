@@ -242,7 +242,7 @@ def _extent(layout: Layout, dtype: np.dtype) -> tuple[int, int]:
 def array_over(t: Tensor) -> np.ndarray | None:
     """An array over the memory of ``t``; None where memory cannot be shared: a copy is all there is then."""
     storage = t._storage
-    if not _plain_here() or storage.stands or not _as_stored(t):
+    if not _plain_here() or storage.stands or storage.copied or not _as_stored(t):
         return None
     while not storage.shared:
         form = storage.form
