@@ -260,6 +260,7 @@ class Trace:
         self.writes, self.arg_writes = [], []
         if any([storage.value is not value for storage, value in self.record.copies]):
             raise Unsupported("writes to a tensor over the memory of an array of numpy")
+        self.record.copies.clear()  # what is still there later is what the function keeps
         for storage in self.record.written():
             arg = self.argument_storages.get(id(storage))
             self._demand_unread(storage)
