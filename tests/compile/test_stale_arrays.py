@@ -1,4 +1,4 @@
-"""What a compiled function writes to memory of arrays and buffers, or reads there, while it is changed; see test_stale."""
+"""What a compiled function writes to memory of arrays and buffers, or reads there; see test_stale."""
 
 import operator
 
