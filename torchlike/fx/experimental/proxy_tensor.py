@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import inspect
+import weakref
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -12,7 +13,9 @@ from torchlike._aten.python_dispatch import modes_set_to
 from torchlike._aten.tags import Tag
 from torchlike._base.state import state
 from torchlike._core.conversion.factories import empty_strided
-from torchlike._core.tensor.tensor import Tensor
+from torchlike._core.tensor.storage import CAPTURES, Outer
+from torchlike._core.tensor.tensor import Tensor, value_of
+from torchlike._executor.sparse import SparseValue
 from torchlike._functions.generator import default_generator
 from torchlike._transforms.levels.inspection import batch_of
 from torchlike.fx._qualified import PACKAGE
@@ -30,6 +33,9 @@ from torchlike.utils._pytree import tree_map, tree_map_only
 __all__ = ["PythonKeyTracer", "dispatch_trace", "get_innermost_proxy_mode", "get_proxy_mode", "make_fx"]
 
 __getattr__ = missing_names(__name__)
+
+
+_READ = "It appears that you're trying to get value out of a tracing tensor with {}: "
 
 
 class PythonKeyTracer(Tracer):
@@ -82,14 +88,52 @@ class ProxyTorchDispatchMode(TorchDispatchMode):
         self.proxies: dict[Any, tuple[Tensor, Any, Proxy]] = {}
         self.values: dict[int, tuple[Tensor, Any, Proxy]] = {}  # by identity of the array
         self.drawn, self.draws = default_generator.get_state(), 0
+        self.storages: dict[int, Any] = {}  # of what has a proxy
+        self.born: weakref.WeakSet = weakref.WeakSet()  # storages that came to be while this traces
+
+    # -- what happens without a call ----------------------------------------------------------------------------
+
+    def made(self, storage: Any) -> None:
+        """Note a new storage: what it holds may follow from the arguments, so it can be no constant."""
+        self.born.add(storage)
+
+    def known(self, t: Tensor) -> Tensor:
+        """``t``, which was made of numbers alone, and is a constant."""
+        self.born.discard(t._storage)
+        return t
+
+    def read(self, t: Tensor) -> None:
+        """Refuse that values which may follow from the arguments become numbers of Python."""
+        if self not in state.dispatch_modes or not self._follows(t):
+            return
+        found = self._found(t)
+        if found is None or not _is_constant(found.node):
+            raise RuntimeError(_READ.format("its values") + "numbers of Python would be constants of the graph")
+
+    def wrote(self, storage: Any) -> None:
+        """Refuse a change that no call made, of what was there before or is known to the graph."""
+        if self in state.dispatch_modes and (storage not in self.born or id(storage) in self.storages):
+            raise NotImplementedError(
+                "make_fx: a tensor is changed by what is no aten call here (a step that is taken at once for many "
+                "tensors), and the graph would not change it; leave that part out of the trace"
+            )
+
+    def _follows(self, t: Tensor) -> bool:
+        """Whether the values of ``t`` may follow from the arguments: it is none that was there before."""
+        return id(t._storage) in self.storages or t._storage in self.born
+
+    # -- tensors and what stands for them -----------------------------------------------------------------------
 
     def track(self, value: Any, proxy: Proxy) -> None:
         """Have ``proxy`` stand for a tensor, or its items for those of a list."""
         if isinstance(value, Tensor):
             kept = (value, (value._storage, value._view), proxy)
             self.proxies[id(value)] = self.proxies[_place(value)] = kept
-            if value._view is None:  # what stands for it in a function that is differentiated has its value
-                array = value._storage.value
+            self.storages[id(value._storage)] = value._storage
+            if not isinstance(value._storage.form, SparseValue | Outer):
+                array = value_of(
+                    value
+                )  # which has what stands for it in a function that is differentiated, or is saved
                 self.values[id(array)] = (value, array, proxy)
             _describe(proxy, value)
         elif isinstance(value, tuple | list):
@@ -99,15 +143,25 @@ class ProxyTorchDispatchMode(TorchDispatchMode):
                     self.track(item, proxy[i])
 
     def proxy_of(self, value: Any) -> Any:
-        """What stands for a tensor; itself for everything else."""
+        """What stands for a tensor; itself for a constant, and for everything else."""
         if not isinstance(value, Tensor):
             return value
+        found = self._found(value)
+        if found is None and self._follows(value):
+            self.demand_no_draws()
+            raise NotImplementedError(
+                f"make_fx: a tensor of shape {list(value.shape)} was made by what is no aten call here, and would be a "
+                "constant of the graph; write it with operators that are, or leave that part out of the trace"
+            )
+        return value if found is None else found
+
+    def _found(self, value: Tensor) -> Proxy | None:
         found = self.proxies.get(id(value)) or self.proxies.get(_place(value))
         if found is None and value._view is None:
             found = self.values.get(id(value._storage.value))
-            if found is not None and found[0]._storage.value is not found[1]:  # written to since
+            if found is not None and value_of(found[0]) is not found[1]:  # written to since
                 found = None
-        return value if found is None else found[2]
+        return None if found is None else found[2]
 
     def __torch_dispatch__(self, func: OpOverload, types: Any, args: tuple = (), kwargs: dict | None = None) -> Any:
         kwargs = kwargs or {}
@@ -125,9 +179,11 @@ class ProxyTorchDispatchMode(TorchDispatchMode):
             if _is_constant(self.proxy_of(args[0]).node):
                 return func(*args, **kwargs)
             raise RuntimeError(
-                f"It appears that you're trying to get value out of a tracing tensor with {func}: control flow, or a "
-                "number, depends on a value, which a graph does not have. Compute it with tensors (torch.where)"
+                _READ.format(func) + "control flow, or a number, depends on a value, which a graph does not have. "
+                "Compute it with tensors (torch.where)"
             )
+        if func is ops.aten.lift_fresh.default:
+            self.known(args[0])
         target = ops.aten.lift_fresh_copy.default if func is ops.aten.lift_fresh.default else func
         proxied = tree_map(self.proxy_of, (args, kwargs))
         name = self.tracer.graph._target_to_str(target.overloadpacket.__name__)
@@ -204,6 +260,18 @@ def disable_proxy_modes_tracing() -> Iterator[None]:
         yield
 
 
+@contextlib.contextmanager
+def _told(mode: ProxyTorchDispatchMode) -> Iterator[None]:
+    """A context in which ``mode`` is told of storages that come or change, and of values that are read."""
+    before, state.trace = state.trace, mode
+    CAPTURES.append(mode)
+    try:
+        yield
+    finally:
+        CAPTURES.remove(mode)
+        state.trace = before
+
+
 def dispatch_trace(
     root: Module | Callable, tracer: Tracer, concrete_args: tuple[Any, ...] | None = None
 ) -> GraphModule:
@@ -261,7 +329,7 @@ def make_fx(
             for value, proxy in zip(_flat(args), _flat(proxies), strict=True):
                 if isinstance(value, Tensor):
                     mode.track(value, proxy)
-            with mode:
+            with mode, _told(mode):
                 out = f(*args)
             mode.demand_no_draws()
             return tree_map(mode.proxy_of, out)

@@ -1,0 +1,126 @@
+"""make_fx of what depends on values: a step of the graph as in PyTorch, or refused; never a constant of this trace."""
+
+import importlib
+
+import pytest
+from both import agree
+
+import torchlike
+
+
+def make_fx(t):
+    return importlib.import_module(t.__name__ + ".fx.experimental.proxy_tensor").make_fx
+
+
+def filled(t, x, mask, value):
+    y = x.clone()
+    y[mask] = value
+    return y
+
+
+STEPS = {
+    "unique": lambda t, x, i: t.unique(i),
+    "unique of rows": lambda t, x, i: t.unique(i.view(2, 2), return_inverse=True, dim=0),
+    "unique with counts": lambda t, x, i: t.unique(i, return_inverse=True, return_counts=True),
+    "runs": lambda t, x, i: t.unique_consecutive(i, return_counts=True),
+    "runs of rows": lambda t, x, i: t.unique_consecutive(i.view(2, 2), return_counts=True, dim=0),
+    "repeated indices": lambda t, x, i: t.repeat_interleave(i),
+    "repeated": lambda t, x, i: t.repeat_interleave(x, i, dim=0),
+    "counted": lambda t, x, i: t.bincount(i, minlength=2),
+    "weighed": lambda t, x, i: t.bincount(i, x),
+    "selected": lambda t, x, i: t.masked_select(x, x > 0),
+    "mask": lambda t, x, i: x[x > 0],
+    "put": lambda t, x, i: t.index_put(x, [i > 1], t.tensor(3.0)),
+    "put in place": lambda t, x, i: x.clone().index_put_([i > 1], x[0]),
+    "added": lambda t, x, i: t.index_put(x, [i > 1], x[0], accumulate=True),
+    "filled": lambda t, x, i: filled(t, x, i > 1, 2.0),
+    "filled, of a tensor": lambda t, x, i: filled(t, x, i > 1, x[0]),
+    "places": lambda t, x, i: filled(t, x, [0, 1], 2.0),
+    "list": lambda t, x, i: x[[0, 2]],
+    "copied": lambda t, x, i: t.tensor(x) + 1,
+    "copied as": lambda t, x, i: t.tensor(i, dtype=t.float64),
+    "new tensor": lambda t, x, i: x.new_tensor(i),
+    "nonzero": lambda t, x, i: t.nonzero(x > 0, as_tuple=True),
+}
+
+
+def inputs(t):
+    return t.tensor([1.0, -2.0, 3.0, -4.0]), t.tensor([0, 2, 2, 1])
+
+
+def others(t):
+    return t.tensor([1.0, 2.0, -3.0, 4.0]), t.tensor([1, 1, 0, 3])
+
+
+def steps(graph):
+    return [n.target if n.op != "call_function" else str(n.target) for n in graph.graph.nodes]
+
+
+@pytest.mark.filterwarnings("ignore:To copy construct")
+@pytest.mark.parametrize("name", STEPS)
+def test_steps_and_numbers_of_other_inputs(name):
+    def run(t):
+        graph = make_fx(t)(lambda x, i: STEPS[name](t, x, i))(*inputs(t))
+        return steps(graph), graph(*others(t))
+
+    agree(run)
+
+
+GRADIENTS = {
+    "mask": lambda x: x[x > 0].square(),
+    "selected": lambda x: x.masked_select(x > 0).square(),
+    "filled": lambda x: x.clone().masked_fill(x > 0, 2.0) * x,
+    "a mask among others": lambda x: x.view(2, 2)[:, x[:2] > 0].square(),
+}
+
+
+@pytest.mark.parametrize("name", GRADIENTS)
+def test_gradients_of_other_inputs(name):
+    def run(t):
+        def f(x):
+            x = x.detach().requires_grad_()
+            return t.autograd.grad(GRADIENTS[name](x).sum(), x)[0]
+
+        return make_fx(t)(f)(inputs(t)[0])(others(t)[0])
+
+    agree(run)
+
+
+READ = {
+    "list": lambda t, x: t.tensor(x.tolist()),
+    "numpy": lambda t, x: t.from_numpy(x.detach().numpy()),
+    "array": lambda t, x: x + x.detach().__array__().sum(),
+    "jax": lambda t, x: t.from_dlpack(x.detach()) + 1,
+    "classes": lambda t, x: t.nn.functional.one_hot(x.long()),
+    "sparse": lambda t, x: x.to_sparse().coalesce().values(),
+}
+
+
+@pytest.mark.parametrize("name", READ)
+def test_values_become_no_numbers(name):
+    with pytest.raises((RuntimeError, NotImplementedError), match="tracing tensor|make_fx"):
+        make_fx(torchlike)(lambda x: READ[name](torchlike, x))(torchlike.ones(3))
+
+
+def test_numbers_of_constants_are_known():
+    """What was there before, or is made of numbers, may be read; printing reads too, and chooses nothing."""
+    weights = torchlike.tensor([2.0, 3.0])
+
+    def f(x):
+        assert "1." in repr(x)
+        return x * weights.tolist()[1] + torchlike.tensor(4.0).item()
+
+    assert make_fx(torchlike)(f)(torchlike.ones(2))(torchlike.zeros(2)).tolist() == [4.0, 4.0]
+
+
+def test_changes_without_calls_are_refused():
+    p = torchlike.nn.Parameter(torchlike.ones(2))
+    p.grad = torchlike.ones(2)
+
+    def clipped(x):
+        torchlike.nn.utils.clip_grad_norm_([p], 1.0)
+        return x
+
+    with pytest.raises(NotImplementedError, match="changed by what is no aten call"):
+        make_fx(torchlike)(clipped)(torchlike.ones(2))
+    assert p.grad.tolist() == [1.0, 1.0]
