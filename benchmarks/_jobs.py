@@ -16,6 +16,7 @@ JOBS = {
     "startup": ["import", "small", "mlp", "cnn", "gpt"],
     "cold": ["programs", "kernels"],
     "growth": ["recorded", "immediate", "layers"],
+    "sharding": ["data", "fully", "tensor", "compiling"],
     "memory": ["chain"],
     "remat": ["perceptrons", "transformer"],
     "baseline": ["cnn", "gpt"],

@@ -117,6 +117,27 @@ torch.cuda.current_device()
 torch.cuda.synchronize()
 torch.cuda.init()
 torch.cuda.ipc_collect()
+torch._C._get_accelerator()
+torch._C._get_accelerator(True)
+[torch._C._is_alias_of(a, b) for a in [torch.ones(3)] for b in (a, a[1:], a.detach(), a.view(3, 1), a.clone())]
+[torch._C._is_alias_of(a, a.view(0)) for a in [torch.empty(0)]], torch._C._is_alias_of(torch.empty(0), torch.empty(0))
+torch._C._is_alias_of(torch.ones(1).to_sparse(), torch.ones(1)), torch._C._is_alias_of(*[torch.ones(1).to("meta")] * 2)
+torch._C._is_alias_of(torch.ones(1))
+isinstance(torch.ones(1).untyped_storage(), torch.StorageBase), issubclass(torch.TypedStorage, torch._C.StorageBase)
+issubclass(torch.UntypedStorage, torch.storage._StorageBase)
+[getattr(torch, "_cast_" + n)(torch.tensor([1.5, -2.5])) for n in "Byte Char Short Int Long Half Float Double".split()]
+torch._cast_Float(torch.ones(1), non_blocking=True).grad_fn, torch._cast_Int(3)
+torch._cast_Double(torch.ones(1, requires_grad=True)).requires_grad
+torch.accelerator.reset_peak_memory_stats()
+torch.accelerator.reset_accumulated_memory_stats()
+torch.accelerator.memory_reserved()
+torch.accelerator.max_memory_reserved()
+torch.accelerator.empty_host_cache()
+[bool((f(torch.linspace(-9, 9, 65537)).abs() > 1).any()) for f in (torch.erf, torch.tanh, torch.sigmoid)]
+bool((torch.nn.functional.gelu(torch.linspace(-9, -4, 65536)) > 0).any())
+torch.erf(torch.tensor([torch.nan, torch.inf]))
+bool(torch.log1p(-torch.distributions.Normal(0.0, 1.0).cdf(torch.linspace(-14, 14, 65537))).isnan().any())
+[torch.nn.utils.stateless._reparametrize_module(m, {}).__enter__() for m in [torch.nn.Linear(1, 1)]]
 torch.cuda.current_blas_handle()
 torch.cuda.cudart()
 torch.cuda.can_device_access_peer(0, 1)

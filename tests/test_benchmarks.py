@@ -124,6 +124,11 @@ def test_the_parameters_of_a_first_step_are_the_model_s(load, name):
     assert load("_first_step").shapes_of(name) == shapes
 
 
+def test_a_sharded_step_agrees_with_the_hand_written_and_is_measured(load):
+    time, counted, part = found(load, "sharding", "fully")
+    assert time.against == counted.against == "hand-written JAX" and part.ratio < 1.1
+
+
 def test_the_machine_and_the_names_of_jobs(load):
     report = load("report")
     assert f"jax {importlib.metadata.version('jax')}" in report.machine()

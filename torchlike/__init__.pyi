@@ -54,6 +54,7 @@ ShortStorage: _Any
 ShortTensor: _Any
 from torchlike._core.tensor.size import Size as Size
 Storage: _Any
+from torchlike._core.tensor.storage_arguments import StorageBase as StorageBase
 from torchlike._streams import Stream as Stream
 from torchlike._checks import SymBool as SymBool
 from torchlike._checks import SymFloat as SymFloat

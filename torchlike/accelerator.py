@@ -1,6 +1,7 @@
 """torch.accelerator: the GPU or TPU that jax has, if any."""
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, NoReturn
 
 import jax
 
@@ -10,8 +11,9 @@ from torchlike.interop.alias import missing_names
 
 __all__ = [
     "current_accelerator", "current_device_idx", "current_device_index", "current_stream", "device_count",
-    "device_index", "empty_cache", "get_memory_info", "is_available", "max_memory_allocated", "memory_allocated",
-    "memory_stats", "set_device_idx", "set_device_index", "set_stream", "synchronize",
+    "device_index", "empty_cache", "empty_host_cache", "get_memory_info", "is_available", "max_memory_allocated",
+    "max_memory_reserved", "memory_allocated", "memory_reserved", "memory_stats", "reset_accumulated_memory_stats",
+    "reset_peak_memory_stats", "set_device_idx", "set_device_index", "set_stream", "synchronize",
 ]  # fmt: skip
 
 __getattr__ = missing_names(__name__)
@@ -108,6 +110,23 @@ def max_memory_allocated(device: Any = None, /) -> int:
     return _known(device).get("peak_bytes_in_use", 0)
 
 
+def memory_reserved(device: Any = None, /) -> int:
+    """Bytes that XLA's allocator holds of the device, where it counts them. RuntimeError without an accelerator."""
+    known = _known(device)
+    return max(known.get("pool_bytes", 0), known.get("bytes_reserved", 0), known.get("bytes_in_use", 0))
+
+
+def max_memory_reserved(device: Any = None, /) -> int:
+    """The peak of :func:`memory_reserved`, where XLA counts it. RuntimeError without an accelerator."""
+    known = _known(device)
+    return max(known.get("peak_pool_bytes", 0), known.get("peak_bytes_reserved", 0), known.get("peak_bytes_in_use", 0))
+
+
+def empty_host_cache() -> None:
+    """Nothing to do: XLA manages memory. RuntimeError without an accelerator."""
+    _demand()
+
+
 def memory_stats(device: Any = None, /) -> dict[str, int]:
     """What XLA's allocator counts. RuntimeError without an accelerator."""
     return _known(device)
@@ -136,3 +155,17 @@ def synchronize(device: Any = None, /) -> None:
     _demand()
     for array in jax.live_arrays():
         array.block_until_ready()
+
+
+def _forgets_nothing(name: str) -> Callable[..., NoReturn]:
+    def refuse(device: Any = None, /) -> NoReturn:
+        _demand()
+        raise NotImplementedError(f"torch.accelerator.{name}(): XLA's allocator counts from the start of the process")
+
+    refuse.__name__ = refuse.__qualname__ = name
+    refuse.__doc__ = "NotImplementedError: XLA's allocator cannot forget its peak. RuntimeError without an accelerator."
+    return refuse
+
+
+reset_peak_memory_stats = _forgets_nothing("reset_peak_memory_stats")
+reset_accumulated_memory_stats = _forgets_nothing("reset_accumulated_memory_stats")

@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING, Any
 import torchlike._base.dtypes as dtypes
 from torchlike._core.conversion.loaded import loaded_bytes as _load_from_bytes
 from torchlike._core.overrides.torch_function import publish_method
+from torchlike._core.tensor.storage_arguments import StorageBase as StorageBase
 from torchlike._core.tensor.storage_arguments import demand_unnamed
 from torchlike._core.tensor.tensor import Tensor
 from torchlike._core.tensor.untyped_storage import LEGACY, TypedStorage, UntypedStorage
 from torchlike._utils import STORAGES
 
+_StorageBase = StorageBase
 _QUANTIZED = {
     "QInt8Storage": dtypes.qint8,
     "QInt32Storage": dtypes.qint32,
@@ -19,7 +21,16 @@ _QUANTIZED = {
     "QUInt4x2Storage": dtypes.quint4x2,
     "QUInt2x4Storage": dtypes.quint2x4,
 }
-__all__ = ["Storage", "TypedStorage", "UntypedStorage", "_load_from_bytes", "is_storage", *STORAGES, *_QUANTIZED]
+__all__ = [
+    "Storage",
+    "StorageBase",
+    "TypedStorage",
+    "UntypedStorage",
+    "_load_from_bytes",
+    "is_storage",
+    *STORAGES,
+    *_QUANTIZED,
+]
 
 
 def is_storage(obj: Any, /) -> bool:

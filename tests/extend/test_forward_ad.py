@@ -164,3 +164,35 @@ def test_detach_in_place_drops_the_tangent():
             return before, x.detach_() is x, t.autograd.forward_ad.unpack_dual(x).tangent, x * 2
 
     agree(script)
+
+
+@pytest.mark.parametrize("primal", [
+    lambda t: t.ones(4), lambda t: t.ones(5)[:4], lambda t: t.ones(5)[1:], lambda t: t.ones(8)[::2],
+    lambda t: t.ones(4).to(t.complex64).real])  # fmt: skip
+@pytest.mark.parametrize("tangent", [
+    lambda t: t.ones(4), lambda t: t.ones(5)[:4], lambda t: t.ones(5)[1:], lambda t: t.ones(8)[::2]])  # fmt: skip
+def test_a_tangent_lies_as_its_primal(primal, tangent):
+    """A tangent that lies elsewhere in its storage is copied, so that nothing is shared with what was given."""
+
+    def script(t):
+        fw, dot = t.autograd.forward_ad, tangent(t)
+        with fw.dual_level():
+            dual = fw.make_dual(primal(t), dot)
+            got = fw.unpack_dual(dual).tangent
+            got *= 2
+            window = fw.unpack_dual(dual.as_strided((2,), (1,), 0)).tangent
+            return dot, got is dot, got.stride(), got.storage_offset(), window
+
+    agree(script)
+
+
+@pytest.mark.parametrize("change", [lambda x: x.conj(), lambda x: x._neg_view()])
+def test_a_tangent_that_is_conjugate_is_copied(change):
+    def script(t):
+        fw, x, dot = t.autograd.forward_ad, t.ones(2) + 1j, change(t.ones(2) + 1j)
+        with fw.dual_level():
+            got = fw.unpack_dual(fw.make_dual(x, dot)).tangent
+            got *= 2
+            return dot, got
+
+    agree(script)

@@ -57,3 +57,24 @@ def test_transposed_convolutions_with_a_bias(kind):
     assert made.equal(exact)
     if kind == "bfloat16":  # PyTorch adds up float16 in float16 here
         agree(code)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("corners", [False, True])
+@pytest.mark.parametrize("padding", ["zeros", "border", "reflection"])
+@pytest.mark.parametrize("mode, sizes", [("bilinear", (7, 9)), ("bicubic", (7, 9)), ("bilinear", (4, 9, 6))])
+def test_grids_are_sampled_in_short_floats_step_by_step(mode, sizes, padding, corners, kind):
+    def code(t):
+        r = _numbers(t, kind)
+        grid = r(2, *(6, 5, 4)[: len(sizes)], len(sizes)) / 2.5
+        return t.nn.functional.grid_sample(r(2, 2, *sizes), grid, mode, padding, corners).double()
+
+    agree(code)
+
+
+def test_roundings_keep_numbers_below_the_least_normal_one():
+    def code(t):
+        x = t.tensor([2.0**-15, 3 * 2.0**-24, 2.0**-26, -5 * 2.0**-20]).half()
+        return t.div(x, t.ones(4).half() * 0.75, rounding_mode="floor").double(), (x / t.tensor(3.0).half()).double()
+
+    agree(code)

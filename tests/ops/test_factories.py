@@ -107,6 +107,14 @@ def test_defaults():
             lib.set_default_dtype(lib.float32)
 
 
+def test_an_output_that_is_to_require_grad():
+    """``requires_grad=`` holds for ``out=``, too."""
+    for make in (lambda t: t.zeros(2, out=t.ones(2), requires_grad=True),
+                 lambda t: t.eye(2, out=t.ones(2), requires_grad=True),
+                 lambda t: t.rand(2, out=t.ones(2), requires_grad=True)):  # fmt: skip
+        assert make(torchlike).requires_grad is make(torch).requires_grad is True
+
+
 ERRORS = [
     (lambda t: t.zeros(), "size"), (lambda t: t.zeros(-1), "negative|non-negative"),
     (lambda t: t.zeros(2.5), "tuple of ints, not float"),
@@ -116,6 +124,17 @@ ERRORS = [
     (lambda t: t.zeros(True), "not bool"),
     (lambda t: t.ones(2, size=(3,)), "multiple values"), (lambda t: t.full(2, 3), "tuple of ints, not int"),
     (lambda t: t.zeros(2, out=t.ones(2, dtype=t.int32), dtype=t.float32), "Float does not match dtype of out"),
+    *[(f, "does not match layout of out") for f in (
+        lambda t: t.zeros(2, out=t.ones(2), layout=t.sparse_coo),
+        lambda t: t.rand(2, out=t.ones(2), layout=t.sparse_coo),
+        lambda t: t.full((2,), 1, out=t.ones(2), layout=t.sparse_coo))],
+    *[(f, "meta does not match device type of out") for f in (
+        lambda t: t.zeros(2, out=t.ones(2), device="meta"), lambda t: t.arange(2, out=t.ones(2), device="meta"),
+        lambda t: t.randn(2, out=t.ones(2), device="meta"))],
+    *[(f, "automatic differentiation|cannot resize variables that require grad") for f in (
+        lambda t: t.zeros(2, out=t.ones(2, requires_grad=True)), lambda t: t.rand(2, out=t.ones(2, requires_grad=True)),
+        lambda t: t.arange(2, out=t.ones(2, requires_grad=True)),
+        lambda t: t.randn(2, out=t.ones(2, requires_grad=True)))],
     (lambda t: t.full((2,), "a"), "must be Number, not str"),
     (lambda t: t.full((2,), None), "must be Number, not NoneType"),
     (lambda t: t.full((2,), 300, dtype=t.uint8), "without overflow"),

@@ -28,6 +28,8 @@ from torchlike._C._rare import (
     _debug_only_are_vmap_fallback_warnings_enabled as _debug_only_are_vmap_fallback_warnings_enabled,
 )
 from torchlike._C._rare import _debug_only_display_vmap_fallback_warnings as _debug_only_display_vmap_fallback_warnings
+from torchlike._C._rare import _get_accelerator as _get_accelerator
+from torchlike._C._rare import _is_alias_of as _is_alias_of
 from torchlike._C._rare import _TensorMeta as _TensorMeta
 from torchlike._C._references import _WeakTensorRef as _WeakTensorRef
 from torchlike._C._switches import _ExcludeDispatchKeyGuard as _ExcludeDispatchKeyGuard
@@ -69,6 +71,7 @@ from torchlike._core.autograd.graph_task import _will_engine_execute_node as _wi
 from torchlike._core.dispatch.dispatch_keys import DispatchKey as DispatchKey
 from torchlike._core.dispatch.dispatch_keys import DispatchKeySet as DispatchKeySet
 from torchlike._core.tensor.size import Size as Size
+from torchlike._core.tensor.storage_arguments import StorageBase as StorageBase
 from torchlike._core.tensor.tensor import Tensor as TensorBase
 from torchlike._decl.function_schema import Argument as Argument
 from torchlike._decl.function_schema import FunctionSchema as FunctionSchema

@@ -1,8 +1,10 @@
 """Rare names of ``torch._C`` that programs ask."""
 
+import torchlike.accelerator as accelerator
+from torchlike._base.device import device
 from torchlike._base.state import state
 from torchlike._classes import ScriptObject as ScriptObject
-from torchlike._core.tensor.tensor import Tensor
+from torchlike._core.tensor.tensor import Tensor, strided
 from torchlike.interop.refusing import refused_class
 
 _TensorMeta = type(Tensor)
@@ -22,6 +24,27 @@ def _are_functorch_transforms_active() -> bool:
     False
     """
     return bool(getattr(state, "levels", ()))
+
+
+def _is_alias_of(input: Tensor, other: Tensor, /) -> bool:
+    """Whether two tensors have one memory.
+
+    >>> import torchlike as torch
+    >>> x = torch.zeros(3)
+    >>> torch._C._is_alias_of(x, x[1:]), torch._C._is_alias_of(x, x.clone())
+    (True, False)
+    """
+    if input.layout is not other.layout or input.layout is not strided:
+        return False
+    return input._storage is other._storage
+
+
+def _get_accelerator(check: bool = False, /) -> device:
+    """The device type of the accelerator; the CPU without one, or RuntimeError with ``check``."""
+    found = accelerator.current_accelerator()
+    if found is None and check:
+        raise RuntimeError("Cannot access accelerator device when none is available.")
+    return device("cpu") if found is None else found
 
 
 class _Fallback:

@@ -66,8 +66,10 @@ def _merged(dicts: Any) -> Any:
 
 
 @contextmanager
-def reparametrized(module: Any, given: Any, tie_weights: bool, strict: bool) -> Iterator[None]:
-    """The context in which ``module`` has the tensors ``given``."""
+def reparametrized(
+    module: Any, given: Any, tie_weights: bool = False, strict: bool = False, stack_weights: bool = False
+) -> Iterator[None]:
+    """The context in which ``module`` has the tensors ``given``, returned last first, ``stack_weights`` or not."""
     tensors = _untied(module, given) if tie_weights else dict(given)
     if strict:
         _demand_all(module, tensors)

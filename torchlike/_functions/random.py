@@ -8,7 +8,7 @@ import torchlike._base.device as devices
 import torchlike._base.dtypes as dtypes
 from torchlike._base.layout import has_overlap
 from torchlike._base.state import state
-from torchlike._core.conversion.factories import checked_size, demand_strided, empty, size_of
+from torchlike._core.conversion.factories import checked_size, demand_strided, empty, fitting_out, size_of
 from torchlike._core.dispatch.dispatch import call
 from torchlike._core.dispatch.inplace import call_inplace
 from torchlike._core.dispatch.out import call_out, put
@@ -36,7 +36,7 @@ def _made(op, name, size, static, numbers, dtype, device, generator, requires_gr
     new = call(op, (draw(name, generator, device, sample and partial(sample, place)), *numbers), static)
     if out is not None:
         put(out, value_of(new))
-        return out
+        return _flagged(out, requires_grad)
     return _flagged(new, requires_grad)
 
 
@@ -50,18 +50,14 @@ def _demand_new(out):
 
 
 def _flagged(t, requires_grad):
-    t._rg = bool(requires_grad)
+    t._rg = t._rg or bool(requires_grad)
     return t
 
 
-def _chosen(name, dtype, out, default=None):
+def _chosen(dtype, device, out, default=None):
     """The dtype asked for, that of ``out``, or the default."""
     if out is not None:
-        if dtype is not None and dtypes.as_dtype(dtype) is not out.dtype:
-            raise RuntimeError(
-                f"dtype {dtype} does not match dtype of out parameter ({out.dtype}); leave one away ({name})"
-            )
-        return out.dtype
+        return fitting_out(dtype, out, device).dtype
     return dtypes.as_dtype(dtype) if dtype is not None else default or dtypes.get_default_dtype()
 
 
@@ -85,8 +81,8 @@ def rand(*args, size=None, generator=None, out=None, dtype=None, layout=None, de
     torch.Size([2, 3])
     """
     if layout is not None:
-        demand_strided("rand", layout)
-    shape, dtype = size_of("rand", args, size), _chosen("rand", dtype, out)
+        demand_strided("rand", layout, out)
+    shape, dtype = size_of("rand", args, size), _chosen(dtype, device, out)
     given = dtype, device, generator, requires_grad, out, host.uniform
     return _made(ops.rand, "rand", shape, (shape, dtype), (), *given)
 
@@ -103,8 +99,8 @@ def randn(*args, size=None, generator=None, out=None, dtype=None, layout=None, d
     torch.complex64
     """
     if layout is not None:
-        demand_strided("randn", layout)
-    shape, dtype = size_of("randn", args, size), _chosen("randn", dtype, out)
+        demand_strided("randn", layout, out)
+    shape, dtype = size_of("randn", args, size), _chosen(dtype, device, out)
     given = dtype, device, generator, requires_grad, out, host.normal
     return _made(ops.randn, "randn", shape, (shape, dtype), (), *given)
 
@@ -133,10 +129,10 @@ def randint(
     tensor([3, 3])
     """
     if layout is not None:
-        demand_strided("randint", layout)
+        demand_strided("randint", layout, out)
     low, high, size = _bounds_and_size(args, low, high, size)
     shape = checked_size("randint", size)
-    dtype = _chosen("randint", dtype, out, dtypes.int64)
+    dtype = _chosen(dtype, device, out, dtypes.int64)
     _, span, wide = ranges.span("random_", low, high, dtype)
     return _made(
         ops.randint,
@@ -192,11 +188,11 @@ def randperm(
     tensor(10)
     """
     if layout is not None:
-        demand_strided("randperm", layout)
+        demand_strided("randperm", layout, out)
     n = arguments.as_int("randperm", "n", n)
     if n < 0:
         raise RuntimeError(f"Trying to create tensor with negative dimension {n}: [{n}]")
-    dtype = _chosen("randperm", dtype, out, dtypes.int64)
+    dtype = _chosen(dtype, device, out, dtypes.int64)
     if n and n - 1 > ranges.largest(dtype):
         raise RuntimeError(f"randperm: value {n - 1} cannot be converted to type {dtype} without overflow")
     given = dtype, device, generator, requires_grad, out, host.permutation
@@ -405,14 +401,14 @@ def normal(
     tensor([0., 1.])
     """
     if layout is not None:
-        demand_strided("normal", layout)
+        demand_strided("normal", layout, out)
     tensors = isinstance(mean, Tensor), isinstance(std, Tensor)
     if tensors == (False, False):
         if size is None:
             raise TypeError(
                 f"normal() received an invalid combination of arguments - got ({mean}, {std}); give a size too"
             )
-        shape, dtype = checked_size("normal", size), _chosen("normal", dtype, out)
+        shape, dtype = checked_size("normal", size), _chosen(dtype, device, out)
         _demand(std >= 0, f"normal expects std >= 0.0, but found std {std}")
         _demand_new(out)
         new = empty(shape, dtype=dtype, device=device)

@@ -104,6 +104,26 @@ def chalf(self: Tensor, *, memory_format: Any = None) -> Tensor:
     return self.to(dtypes.complex32)
 
 
+def _cast(name: str, kind: dtypes.dtype) -> None:
+    """The function of old ``torch._cast_<Name>``: ``to`` with its dtype."""
+
+    def cast(input: Tensor, non_blocking: bool = False) -> Tensor:
+        if not isinstance(input, Tensor):
+            said = f"argument 'input' (position 1) must be Tensor, not {type(input).__name__}"
+            raise TypeError(f"_cast_{name}(): {said}")
+        return input.to(kind)
+
+    cast.__name__, cast.__doc__ = f"_cast_{name}", f"The numbers as {kind}, as ``to`` gives them."
+    function(cast.__name__)(cast)
+
+
+for _name, _kind in (
+    ("Byte", dtypes.uint8), ("Char", dtypes.int8), ("Short", dtypes.int16), ("Int", dtypes.int32),
+    ("Long", dtypes.int64), ("Half", dtypes.float16), ("Float", dtypes.float32), ("Double", dtypes.float64),
+):  # fmt: skip
+    _cast(_name, _kind)
+
+
 @function("_debug_has_internal_overlap")
 def _debug_has_internal_overlap(input: Tensor) -> int:
     """Whether elements share a place in memory: 0 no, 1 yes (it is expanded), 2 unknown: they are not dense.

@@ -67,6 +67,16 @@ def demand_wide(name, x):
         )
 
 
+def wide_dtype(x):
+    """The dtype that PyTorch computes ``x`` in: float32 for 16-bit floats, its own for anything else."""
+    return np.dtype(np.float32) if is_reduced(x) else x.dtype
+
+
+def wide(x):
+    """``x`` in the dtype that PyTorch computes it in; results are rounded once, at the end."""
+    return x.astype(wide_dtype(x))
+
+
 def widely(f, *arrays):
     """``f`` computed in float32 where the arrays are 16-bit floats, rounded once at the end."""
     if not is_reduced(arrays[0]):
@@ -78,7 +88,13 @@ def widely(f, *arrays):
 def stored(x, dtype):
     """A float32 array rounded to a 16-bit ``dtype`` and back, which XLA would otherwise skip."""
     bits = jnp.finfo(dtype)
-    return lax.reduce_precision(x, bits.nexp, bits.nmant)
+    rounded = lax.reduce_precision(x, bits.nexp, bits.nmant)
+    if bits.nexp == jnp.finfo(x.dtype).nexp:
+        return rounded
+    # reduce_precision makes zeros of numbers below the least normal one, which lie on an even grid
+    grid = float(bits.smallest_subnormal)
+    even = x + lax.stop_gradient(jnp.round(x / grid) * grid - x)
+    return jnp.where(jnp.abs(x) < float(bits.smallest_normal), even, rounded)
 
 
 def conj(x):

@@ -10,15 +10,16 @@ from torchlike._base import result_layouts
 from torchlike._base.dims import wrap_dim
 from torchlike._base.dtypes import get_default_dtype
 from torchlike._decl.op import Inplace, op, pointwise
-from torchlike._ops._elementwise import demand, is_reduced, kind, scalar_name
+from torchlike._ops._elementwise import demand, kind, scalar_name, wide, wide_dtype
 from torchlike._ops.random import numbers, uniform01
+from torchlike._ops.special import bounded_erf
 
 _SQRT_HALF = math.sqrt(0.5)
 
 
 def _wide(f, x, *others):
     """``f`` of arrays and numbers in the dtype that PyTorch computes ``x`` in, rounded once at the end."""
-    dtype = np.dtype(np.float32) if is_reduced(x) else x.dtype
+    dtype = wide_dtype(x)
     return f(x.astype(dtype), *(jnp.asarray(o).astype(dtype) for o in others)).astype(x.dtype)
 
 
@@ -132,7 +133,7 @@ celu = _activation(
 
 
 def _cdf(x):
-    return 0.5 * (1 + lax.erf(x * _SQRT_HALF))
+    return 0.5 * (1 + bounded_erf(x * _SQRT_HALF))
 
 
 def _tanh_inner(x):
@@ -396,9 +397,9 @@ def prelu(self, weight):
 def rrelu_with_noise(self, words, lower, upper):
     """``x`` where positive, else ``x`` times a slope drawn from [lower, upper); and the slopes."""
     demand("rrelu_with_noise_out_cpu", self, "f")
-    wide = np.dtype(np.float32) if is_reduced(self) else self.dtype
-    low, high = jnp.asarray(lower).astype(wide), jnp.asarray(upper).astype(wide)
-    drawn = numbers(words, self.shape, wide, lambda words: uniform01(words, self.shape, wide) * (high - low) + low)
+    dtype = wide_dtype(self)
+    low, high = jnp.asarray(lower).astype(dtype), jnp.asarray(upper).astype(dtype)
+    drawn = numbers(words, self.shape, dtype, lambda words: uniform01(words, self.shape, dtype) * (high - low) + low)
     noise = jnp.where(self <= 0, drawn, 1).astype(self.dtype)
     return self * noise, noise
 
@@ -426,7 +427,7 @@ def _softmax_input(name, self, dim, dtype):
         self = self.astype(dtype.np)
     demand(f"{name}_lastdim_kernel_impl", self, "f")
     result = self.dtype
-    return self.astype(np.float32) if is_reduced(self) else self, result, axis
+    return wide(self), result, axis
 
 
 def _softmaxed(name):
@@ -535,7 +536,7 @@ def masked_softmax(self, mask, dim, mask_type):
     axis = wrap_dim(-1 if dim is None else dim, self.ndim)
     demand("masked_softmax", self, "f")
     hidden = _whole_mask(self, mask, mask_type)
-    x = jnp.where(hidden, -jnp.inf, self.astype(np.float32) if is_reduced(self) else self)
+    x = jnp.where(hidden, -jnp.inf, wide(self))
     return softmax_along(x, axis).astype(self.dtype)
 
 
@@ -572,10 +573,11 @@ def softmin(self, dim, dtype):
 def gumbel(self, words):
     """Samples of the standard Gumbel distribution in the shape of ``self``."""
     demand("exponential", self, "f")
-    wide = np.dtype(np.float32) if is_reduced(self) else self.dtype
     if jnp.asarray(words).dtype != np.uint32:  # exponential samples
         return -jnp.log(jnp.asarray(words).reshape(self.shape).astype(self.dtype))
-    return -jnp.log(-jnp.log(1 - uniform01(words, self.shape, wide) * (1 - 2.0**-24) - 2.0**-26)).astype(self.dtype)
+    return -jnp.log(-jnp.log(1 - uniform01(words, self.shape, wide_dtype(self)) * (1 - 2.0**-24) - 2.0**-26)).astype(
+        self.dtype
+    )
 
 
 @op("_one_hot_argmax(Tensor self, int dim) -> Tensor", variants="", vjp={})

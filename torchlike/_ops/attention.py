@@ -11,6 +11,7 @@ from torchlike._decl import rules
 from torchlike._decl.op import op
 from torchlike._decl.words import aten, spelled, unseen
 from torchlike._ops._axes import refuse
+from torchlike._ops._elementwise import wide
 from torchlike._ops.random import stays
 
 
@@ -53,8 +54,7 @@ def attend(query, key, value, masks, scale, words, dropout_p, safe=True):
     """(weighted values, weights): softmax(query @ key.T * scale + masks) @ value over the last two
     dimensions."""
     kind = query.dtype
-    if kind.itemsize < 4:
-        query, key = query.astype(jnp.float32), key.astype(jnp.float32)
+    query, key = wide(query), wide(key)
     scores = _product(query * jnp.asarray(scale, query.dtype), jnp.swapaxes(key, -1, -2))
     for mask in masks:
         scores = _masked(scores, mask)

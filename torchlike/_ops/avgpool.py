@@ -9,7 +9,7 @@ from jax import lax
 from torchlike._base import result_layouts
 from torchlike._base.dtypes import from_np, int64
 from torchlike._decl.op import op
-from torchlike._ops._elementwise import direction
+from torchlike._ops._elementwise import direction, wide
 from torchlike._ops._resample import mean_table, resample
 from torchlike._ops.pool import Windows, batched
 from torchlike._ops.power import number_power
@@ -61,7 +61,7 @@ def _avg_pool(n, self, kernel_size, stride, padding, ceil_mode, count_include_pa
         )
     x, lead = batched(name, self, n)
     windows = Windows(name, x.shape[1:], kernel_size, stride, padding, (1,), ceil_mode)
-    exact = x.astype(jnp.float32) if x.dtype.itemsize < 4 else x
+    exact = wide(x)
     total = _window_sums(exact, windows)
     count = np.asarray(divisor_override or _divisor(windows, count_include_pad)).astype(total.dtype)
     out = lax.div(total, jnp.broadcast_to(count, total.shape)) if total.dtype == int64.np else total / count
@@ -174,7 +174,7 @@ def _adaptive_avg_pool(n, self, output_size):
     _check_adaptive(f"adaptive_avg_pool{n}d", self, output_size)
     if 0 in output_size:
         return jnp.zeros((*self.shape[:-n], *output_size), self.dtype)
-    x = self.astype(jnp.float32) if self.dtype.itemsize < 4 else self
+    x = wide(self)
     for axis, out in enumerate(output_size, self.ndim - n):
         size = x.shape[axis]
         if out == 1:

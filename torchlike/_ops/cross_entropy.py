@@ -12,7 +12,7 @@ from jax import lax
 from torchlike._base.dtypes import from_np, int64
 from torchlike._decl.op import op
 from torchlike._decl.words import aten, spelled, unseen
-from torchlike._ops._elementwise import demand, is_reduced, scalar_name
+from torchlike._ops._elementwise import demand, scalar_name, wide
 from torchlike._ops.activation import log_softmax_along, softmax_along
 
 NONE, MEAN, SUM = 0, 1, 2
@@ -23,11 +23,6 @@ def reduce(x, reduction):
     if reduction == MEAN:
         return jnp.mean(x)
     return jnp.sum(x) if reduction == SUM else x
-
-
-def wide(x):
-    """16-bit floats as float32, which PyTorch accumulates them in."""
-    return x.astype(np.float32) if is_reduced(x) else x
 
 
 def _axis(x):

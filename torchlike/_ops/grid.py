@@ -7,21 +7,29 @@ import jax.numpy as jnp
 
 from torchlike._base.dtypes import from_np
 from torchlike._decl.op import op
+from torchlike._ops._elementwise import is_reduced, stored, wide
 
 
-def _unnormalized(x, size, align_corners):
+def _steps(x):
+    """What rounds the result of a step: PyTorch computes these in 16-bit floats where it is given such ones."""
+    return (lambda y: stored(y, x.dtype)) if is_reduced(x) else lambda y: y
+
+
+def _unnormalized(x, size, align_corners, step):
     """Coordinates of -1..1 in elements, the ends at the outer elements' centres or edges."""
-    return (x + 1) / 2 * (size - 1) if align_corners else ((x + 1) * size - 1) / 2
+    if align_corners:
+        return step(step(x + 1) / 2 * (size - 1))
+    return step(step(step(step(x + 1) * size) - 1) / 2)
 
 
-def _reflected(x, low, span):
+def _reflected(x, low, span, step):
     """``x`` reflected into [low, low + span]."""
     if span <= 0:
         return jnp.zeros_like(x)
-    x = jnp.abs(x - low)
+    x = jnp.abs(step(x - low))
     extra = jnp.fmod(x, span)
-    odd = jnp.floor(x / span) % 2 == 1
-    return jnp.where(odd, span - extra, extra) + low
+    odd = jnp.floor(step(x / span)) % 2 == 1
+    return step(jnp.where(odd, step(span - extra), extra) + low)
 
 
 def _clipped(x, size):
@@ -31,12 +39,12 @@ def _clipped(x, size):
     return jnp.where(inside, x, outside)
 
 
-def _inside(x, size, padding_mode, align_corners):
+def _inside(x, size, padding_mode, align_corners, step):
     """Coordinates moved into the image, as the padding mode says."""
     if padding_mode == 0:
         return x
     if padding_mode == 2:
-        x = _reflected(x, 0.0, size - 1.0) if align_corners else _reflected(x, -0.5, float(size))
+        x = _reflected(x, 0.0, size - 1.0, step) if align_corners else _reflected(x, -0.5, float(size), step)
     return _clipped(x, size)
 
 
@@ -58,37 +66,43 @@ def _pick(input, indices):
     return jnp.where(valid[:, None], values.reshape(n, input.shape[1], *points), 0)
 
 
-def _multilinear(input, coordinates):
+def _multilinear(input, coordinates, step):
     low = [jnp.floor(x) for x in coordinates]
+    near = [(step(base + 1 - x), step(x - base)) for x, base in zip(coordinates, low, strict=True)]
     out = 0
     for corner in itertools.product((0, 1), repeat=len(coordinates)):
-        weight, at = 1, []
-        for x, base, step in zip(coordinates, low, corner, strict=True):
-            at.append(base + step)
-            weight = weight * (x - base if step else base + 1 - x)
-        out = out + _pick(input, at) * weight[:, None]
+        weight = 1
+        for end, i in zip(reversed(near), reversed(corner), strict=True):
+            weight = step(weight * end[i])
+        values = _pick(input, [base + i for base, i in zip(low, corner, strict=True)])
+        out = step(out + step(values * weight[:, None]))
     return out
 
 
-def _cubic_weights(t):
+def _cubic_weights(t, step):
     """Weights of four neighbours at distance ``t`` from the second (Keys 1981, parameter -0.75)."""
     a = -0.75
-    near = lambda x: ((a + 2) * x - (a + 3)) * x * x + 1  # noqa: E731
-    far = lambda x: ((a * x - 5 * a) * x + 8 * a) * x - 4 * a  # noqa: E731
-    return far(t + 1), near(t), near(1 - t), far(2 - t)
+
+    def near(x):
+        return step(step(step(step(step((a + 2) * x) - (a + 3)) * x) * x) + 1)
+
+    def far(x):
+        return step(step(step(step(step(step(a * x) - 5 * a) * x) + 8 * a) * x) - 4 * a)
+
+    return far(step(t + 1)), near(t), near(step(1 - t)), far(step(step(1 - t) + 1))
 
 
-def _bicubic(input, coordinates, padding_mode, align_corners):
-    size = input.shape[2:]
+def _bicubic(input, coordinates, inside, step):
+    """Of rows first, then of what they give."""
     low = [jnp.floor(x) for x in coordinates]
-    weights = [_cubic_weights(x - base) for x, base in zip(coordinates, low, strict=True)]
+    rows, columns = (_cubic_weights(step(x - base), step) for x, base in zip(coordinates, low, strict=True))
     out = 0
-    for i, j in itertools.product(range(4), repeat=2):
-        at = [
-            _inside(base + step - 1, length, padding_mode, align_corners)
-            for base, step, length in zip(low, (i, j), size, strict=True)
-        ]
-        out = out + _pick(input, at) * (weights[0][i] * weights[1][j])[:, None]
+    for i, row in enumerate(rows):
+        line = 0
+        for j, column in enumerate(columns):
+            at = [inside(step(base + k - 1), n) for base, k, n in zip(low, (i, j), input.shape[2:], strict=True)]
+            line = step(line + step(_pick(input, at) * column[:, None]))
+        out = step(out + step(line * row[:, None]))
     return out
 
 
@@ -137,18 +151,18 @@ def _check(input, grid, interpolation_mode):
 
 def _grid_sampler(input, grid, interpolation_mode, padding_mode, align_corners):
     _check(input, grid, interpolation_mode)
-    kind = input.dtype
-    if kind.itemsize < 4:
-        input, grid = input.astype(jnp.float32), grid.astype(jnp.float32)
+    kind, step = input.dtype, _steps(input)
+    input, grid = wide(input), wide(grid)
+    inside = lambda x, size: _inside(x, size, padding_mode, align_corners, step)  # noqa: E731
     size = input.shape[2:]
     points = [grid[..., i] for i in reversed(range(len(size)))]  # the last coordinate is that of the first dimension
-    at = [_unnormalized(x, n, align_corners) for x, n in zip(points, size, strict=True)]
+    at = [_unnormalized(x, n, align_corners, step) for x, n in zip(points, size, strict=True)]
     if interpolation_mode == 2:
-        return _bicubic(input, at, padding_mode, align_corners).astype(kind)
-    at = [_inside(x, n, padding_mode, align_corners) for x, n in zip(at, size, strict=True)]
+        return _bicubic(input, at, inside, step).astype(kind)
+    at = [inside(x, n) for x, n in zip(at, size, strict=True)]
     if interpolation_mode == 1:
         return _pick(input, [jnp.round(x) for x in at]).astype(kind)
-    return _multilinear(input, at).astype(kind)
+    return _multilinear(input, at, step).astype(kind)
 
 
 _SAVED = "align_corners grid! input! interpolation_mode padding_mode"

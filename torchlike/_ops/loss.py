@@ -15,8 +15,8 @@ from torchlike._base import result_layouts
 from torchlike._base.dtypes import int64
 from torchlike._decl.op import op
 from torchlike._decl.words import aten, spelled, unseen
-from torchlike._ops._elementwise import broadcast, demand, kind, scalar_name
-from torchlike._ops.cross_entropy import MEAN, NONE, SUM, reduce, wide
+from torchlike._ops._elementwise import broadcast, demand, kind, scalar_name, wide
+from torchlike._ops.cross_entropy import MEAN, NONE, SUM, reduce
 
 REDUCTIONS = (NONE, MEAN, SUM)
 

@@ -10,6 +10,7 @@ from torchlike._base import result_layouts
 from torchlike._base.dtypes import from_np, get_default_dtype
 from torchlike._decl import rules
 from torchlike._decl.op import op
+from torchlike._ops._elementwise import is_reduced, wide
 
 
 def known(compute):
@@ -30,11 +31,6 @@ def known(compute):
         return saved, dots
 
     return f
-
-
-def wide(x):
-    """``x`` in float32 if its dtype is shorter."""
-    return x.astype(jnp.float32) if x.dtype.itemsize < 4 else x
 
 
 def _mean(x, axes):
@@ -68,7 +64,7 @@ def _demand_floating(x, kernel):
 def _demand_dtypes(name, x, parameters):
     """Parameters have the input's dtype, or float32 where that is shorter."""
     for p in parameters:
-        if p is not None and p.dtype != x.dtype and not (x.dtype.itemsize < 4 and p.dtype == jnp.float32):
+        if p is not None and p.dtype != x.dtype and not (is_reduced(x) and p.dtype == jnp.float32):
             raise RuntimeError(
                 f"mixed dtype (CPU): expect parameter to have scalar type of {from_np(x.dtype).scalar_name}, "
                 f"but {name} got {from_np(p.dtype).scalar_name}; convert one with .to(dtype)"

@@ -5,6 +5,7 @@ from functools import partial
 import jax
 import jax.numpy as jnp
 from jax import lax
+from jax.custom_derivatives import SymbolicZero
 
 from torchlike._decl.op import op, pointwise
 from torchlike._decl.words import spelled
@@ -43,12 +44,18 @@ def power(base, exponent):
     return jnp.where((base == 0) & ((exponent == 0) | (exponent.real > 0)), at_zero, lax.pow(base, exponent))
 
 
-@power.defjvp
 def _power_jvp(primals, tangents):
     (base, exponent), (db, de) = primals, tangents
     result = power(base, exponent)
-    to_base = _unless_constant(db, exponent, exponent * power(base, exponent - 1))
-    return result, to_base + de * jnp.where(_still(base, exponent), 0, result * lax.log(base))
+    terms = []
+    if not isinstance(db, SymbolicZero):
+        terms.append(_unless_constant(db, exponent, exponent * power(base, exponent - 1)))
+    if not isinstance(de, SymbolicZero):  # an exponent that is a number: 0 times the logarithm of -1 is no number
+        terms.append(de * jnp.where(_still(base, exponent), 0, result * lax.log(base)))
+    return result, sum(terms[1:], terms[0]) if terms else jnp.zeros_like(result)  # 0 + -0. would be 0.
+
+
+power.defjvp(_power_jvp, symbolic_zeros=True)
 
 
 def _unless_constant(tangent, exponent, slope):

@@ -9,7 +9,7 @@ from torchlike._base.dims import wrap_dim
 from torchlike._base.dtypes import from_np, int64
 from torchlike._decl.op import op
 from torchlike._decl.words import aten, spelled
-from torchlike._ops._elementwise import is_reduced, widely
+from torchlike._ops._elementwise import wide, widely
 from torchlike._ops.index import (
     at_least_1d,
     check_range,
@@ -297,7 +297,7 @@ def _product_jvp(primals, tangents):
 
 
 def _prod_shares(grad, self, dim, index, src, include_self):
-    dtype, (grad, self, src) = grad.dtype, [x.astype(np.float32) if is_reduced(x) else x for x in (grad, self, src)]
+    dtype, (grad, self, src) = grad.dtype, [wide(x) for x in (grad, self, src)]
     start = self if include_self else _into(self, dim, index, "set", np.ones((), self.dtype))
     own, others = _other_factors(at_least_1d(start), src, _grid(index, dim))
     read = take_along(at_least_1d(grad), dim, index)

@@ -4,11 +4,10 @@ import math
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 
 from torchlike._decl.op import op
 from torchlike._ops._axes import axis_of
-from torchlike._ops._elementwise import demand, is_reduced, kind, scalar_name, widely
+from torchlike._ops._elementwise import demand, kind, scalar_name, wide, widely
 
 _REDUCTIONS = {"sum": 0, "mean": 0, "max": -math.inf, "min": math.inf, "prod": 1}
 
@@ -86,7 +85,7 @@ def _gradient(grad, data, result, reduce, lengths, offsets, axis, initial):
     axis = axis_of(axis, data.ndim)
     ids, rows, n, _ = _segments(data, axis, lengths, offsets)
     dtype = grad.dtype
-    grad, result, rows = [x.astype(np.float32) if is_reduced(x) else x for x in (grad, result, rows)]
+    grad, result, rows = [wide(x) for x in (grad, result, rows)]
     grad, result = grad.reshape(n, -1), result.reshape(n, -1)
     taken = grad.at[ids].get(mode="fill", fill_value=0)
     if reduce == "mean":

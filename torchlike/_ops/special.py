@@ -23,9 +23,15 @@ def _special(name, f, vjp=None, doc=None, **options):
 
 # -- error functions -------------------------------------------------------------------------------
 
+
+def bounded_erf(x):
+    """The error function within -1 and 1, beyond which XLA's goes by a last digit: ``log(1 - erf(x))`` was NaN."""
+    return jnp.clip(lax.erf(x), -1, 1)
+
+
 erf = unary(
     "erf",
-    lax.erf,
+    bounded_erf,
     lambda grad, self: (2 / _SQRT_PI) * lax.exp(-aten["pow.Tensor_Scalar"](self, 2)) * grad,
     kinds="bif",
     doc="The error function.",

@@ -1,10 +1,5 @@
-"""torch.distributed.rpc: calls of functions in other processes are not available."""
+"""torch.distributed.rpc: its names; functions are not called in other processes here."""
 
-from torchlike.interop.alias import missing_names
+from torchlike.interop.refusing import refusing
 
-__getattr__ = missing_names(__name__)
-
-
-def is_available() -> bool:
-    """False."""
-    return False
+__getattr__ = refusing(__name__, "calls in other processes are not supported; torch.distributed has collectives")

@@ -35,11 +35,16 @@ def refusing(module: str, why: str) -> Callable[[str], Any]:
             raise AttributeError(f"module {module!r} has no attribute {name!r}", name=name)
         if ALIAS.installed and f"{public}.{name}" in their_modules() and hasattr(sys.modules[module], "__path__"):
             return importlib.import_module(f"{module}.{name}")
-        made = refused_class(public, name, why)
+        made = _unavailable if name == "is_available" else refused_class(public, name, why)
         setattr(sys.modules[module], name, made)
         return made
 
     return __getattr__
+
+
+def _unavailable() -> bool:
+    """False: what the module is for is not here."""
+    return False
 
 
 class _Refused(type):

@@ -13,6 +13,6 @@ FORMERLY = (
 STORAGES = (
     "BFloat16Storage", "BoolStorage", "ByteStorage", "CharStorage", "ComplexDoubleStorage", "ComplexFloatStorage",
     "DoubleStorage", "FloatStorage", "HalfStorage", "IntStorage", "LongStorage", "QInt32Storage", "QInt8Storage",
-    "QUInt2x4Storage", "QUInt4x2Storage", "QUInt8Storage", "ShortStorage", "Storage", "TypedStorage", "UntypedStorage",
-    "_storage_classes", "is_storage",
+    "QUInt2x4Storage", "QUInt4x2Storage", "QUInt8Storage", "ShortStorage", "Storage", "StorageBase", "TypedStorage",
+    "UntypedStorage", "_storage_classes", "is_storage",
 )  # fmt: skip

@@ -262,10 +262,12 @@ class GroupOptimizer(Optimizer):
         capture.optimizers.append(self)
         capture.check(lambda: (self._options(group), group.get("maximize"), group.get("differentiable")))
         later = functools.partial(self._numbers, group)
-        inputs = {
-            k: v if isinstance(v, Tensor) else capture.input(v, DynamicInput(later, k)) for k, v in numbers.items()
-        }
+        inputs = {k: v if isinstance(v, Tensor) else self._input(capture, later, k, v) for k, v in numbers.items()}
         return inputs | skips
+
+    def _input(self, capture: Any, later: Callable[[], Any], key: str, number: Any) -> Any:
+        """What stands for a number: a float, since one that is whole now need not be so in the next call."""
+        return capture.input(float(number) if type(number) is int else number, DynamicInput(later, key))
 
     def _advance(self, group, params, states, numbers) -> None:
         """One program for all parameters; those that share memory see each other's new values, one after the other."""

@@ -31,7 +31,7 @@ from torchlike._core.conversion.numbers import fitting, of_number
 from torchlike._core.conversion.ramps import arange_values, demand_memory, elements, linspace_values, logspace_values
 from torchlike._core.dispatch.inplace import demand_distinct
 from torchlike._core.dispatch.observers import made
-from torchlike._core.dispatch.out import put
+from torchlike._core.dispatch.out import demand_unrecorded, put
 from torchlike._core.dispatch.view_calls import call_view
 from torchlike._core.tensor import arguments
 from torchlike._core.tensor.memory_format import formatted
@@ -93,9 +93,11 @@ def _device(device: DeviceLike) -> Device | None:
     return None if device is None else devices.as_device(device)
 
 
-def demand_strided(function: str, layout: Any) -> None:
+def demand_strided(function: str, layout: Any, out: OptTensor = None) -> None:
     """Refuse another layout than ``torch.strided`` for a function that makes strided tensors only."""
     if layout is not strided_layout:
+        if out is not None:
+            raise RuntimeError(f"layout {layout} does not match layout of out parameter ({out.layout})")
         raise NotImplementedError(f"{function}() is not implemented for layout {layout}; use .to_sparse()")
 
 
@@ -104,11 +106,12 @@ EMPTY: dict[Any, Callable[..., Tensor]] = {}
 
 
 def without_entries(
-    function: str, layout: Any, shape: Shape, kind: dtypes.dtype, device: DeviceLike, requires_grad: bool
-) -> Tensor:
+    function: str, layout: Any, shape: Shape, kind: dtypes.dtype, device: DeviceLike, requires_grad: bool,
+    out: OptTensor = None
+) -> Tensor:  # fmt: skip
     """Zeros of a size in another layout than ``torch.strided``."""
-    if layout not in EMPTY:
-        demand_strided(function, layout)
+    if layout not in EMPTY or out is not None:
+        demand_strided(function, layout, out)
     t = EMPTY[layout](layout, shape, kind, device)
     return requiring(t) if requires_grad else t
 
@@ -118,7 +121,8 @@ def finish(
 ) -> Tensor:
     """A tensor of ``value`` on ``device``, or ``out`` with that value."""
     if out is not None:
-        return into(value, dtype, out)
+        into(value, dtype, out, device)
+        return requiring(out) if requires_grad else out
     t = fresh(place(value, _device(device)))
     return requiring(t) if requires_grad else t
 
@@ -130,13 +134,20 @@ def _filled(value: np.ndarray, dtype: OptDtype, device: DeviceLike, requires_gra
     return finish(value, dtype, device, requires_grad, out)
 
 
-def into(value: Any, dtype: dtypes.dtype | None, out: Tensor) -> Tensor:
-    """``out`` resized to the shape of ``value``, with its numbers."""
+def fitting_out(dtype: dtypes.dtype | None, out: Tensor, device: DeviceLike = None) -> Tensor:
+    """``out``, whose dtype and device are those asked for, and which has no history. RuntimeError otherwise."""
     if dtype is not None and dtypes.as_dtype(dtype) is not out.dtype:
-        raise RuntimeError(
-            f"dtype {dtypes.as_dtype(dtype).scalar_name} does not match dtype of out parameter "
-            f"({out.dtype.scalar_name})"
-        )
+        asked = dtypes.as_dtype(dtype).scalar_name
+        raise RuntimeError(f"dtype {asked} does not match dtype of out parameter ({out.dtype.scalar_name})")
+    if device is not None and (kind := devices.as_device(device).type) != out.device.type:
+        raise RuntimeError(f"device type {kind} does not match device type of out parameter ({out.device.type})")
+    demand_unrecorded("numbers for out=", out)
+    return out
+
+
+def into(value: Any, dtype: dtypes.dtype | None, out: Tensor, device: DeviceLike = None) -> Tensor:
+    """``out`` resized to the shape of ``value``, with its numbers."""
+    fitting_out(dtype, out, device)
     demand_distinct("out=", out)
     put(out, place(value.astype(out.dtype.np), out.device))
     return out
@@ -160,9 +171,9 @@ def zeros(*args: Any, size: Sequence[int] | None = None, out: OptTensor = None, 
     >>> torch.zeros(2)
     tensor([0., 0.])
     """
-    if layout is not None and layout is not strided_layout and out is None:
+    if layout is not None and layout is not strided_layout:
         kind = _dtype("zeros", dtype)
-        return without_entries("zeros", layout, size_of("zeros", args, size), kind, device, requires_grad)
+        return without_entries("zeros", layout, size_of("zeros", args, size), kind, device, requires_grad, out)
     if state.dispatch_modes and out is None:
         shape = list(size_of("zeros", args, size))
         return made("zeros.default", shape, dtype=dtype, device=device, requires_grad=requires_grad)
@@ -175,7 +186,7 @@ def ones(*args: Any, size: Sequence[int] | None = None, out: OptTensor = None, d
        requires_grad: bool = False) -> Tensor:  # fmt: skip
     """A tensor of ones of the given size."""
     if layout is not None:
-        demand_strided("ones", layout)
+        demand_strided("ones", layout, out)
     if state.dispatch_modes and out is None:
         shape = list(size_of("ones", args, size))
         return made("ones.default", shape, dtype=dtype, device=device, requires_grad=requires_grad)
@@ -187,9 +198,9 @@ def empty(*args: Any, size: Sequence[int] | None = None, out: OptTensor = None, 
        layout: OptLayout = None, device: DeviceLike = None, pin_memory: bool = False, requires_grad: bool = False,
        memory_format: MemoryFormat | None = None) -> Tensor:  # fmt: skip
     """A tensor whose values are not promised: here zeros, or what ``torch.utils.deterministic`` says."""
-    if layout is not None and layout is not strided_layout and out is None:
+    if layout is not None and layout is not strided_layout:
         kind = _dtype("empty", dtype)
-        return without_entries("empty", layout, size_of("empty", args, size), kind, device, requires_grad)
+        return without_entries("empty", layout, size_of("empty", args, size), kind, device, requires_grad, out)
     if state.dispatch_modes and out is None:
         rest: Any = {"dtype": dtype, "device": device, "requires_grad": requires_grad, "memory_format": memory_format}
         return made("empty.memory_format", list(size_of("empty", args, size)), **rest)
@@ -268,7 +279,7 @@ def full(size: Sequence[int], fill_value: Any, *, out: OptTensor = None, dtype: 
     tensor([7, 7])
     """
     if layout is not None:
-        demand_strided("full", layout)
+        demand_strided("full", layout, out)
     if not isinstance(size, list | tuple):
         raise TypeError(f"full(): argument 'size' (position 1) must be tuple of ints, not {type(size).__name__}")
     shape = checked_size("full", size)
@@ -350,7 +361,7 @@ def arange(*args: Any, out: OptTensor = None, dtype: OptDtype = None, layout: Op
     tensor([1, 3, 5])
     """
     if layout is not None:
-        demand_strided("arange", layout)
+        demand_strided("arange", layout, out)
     start, end, step = _range_arguments(args, named)
     if state.dispatch_modes and out is None:
         return _seen_range(start, end, step, len(args) + len(named), dtype, device, requires_grad)
@@ -403,7 +414,7 @@ def range(start: Any, end: Any, step: Any = 1, *, out: OptTensor = None, dtype: 
        requires_grad: bool = False) -> Tensor:  # fmt: skip
     """Numbers from ``start`` to ``end``, both included, by ``step``; of the default dtype."""
     if layout is not None:
-        demand_strided("range", layout)
+        demand_strided("range", layout, out)
     warn(
         "torch.range is deprecated and will be removed in a future release because its behavior is inconsistent with "
         "Python's range builtin. Instead, use torch.arange, which produces values in [start, end)."
@@ -482,7 +493,7 @@ def linspace(start: Any, end: Any, steps: int, *, out: OptTensor = None, dtype: 
     tensor([0.0000, 0.2500, 0.5000, 0.7500, 1.0000])
     """
     if layout is not None:
-        demand_strided("linspace", layout)
+        demand_strided("linspace", layout, out)
     if state.dispatch_modes and out is None:
         return made("linspace.default", start, end, steps, dtype=dtype, device=device, requires_grad=requires_grad)
     if _mapped(start, end) and out is None:
@@ -496,7 +507,7 @@ def logspace(start: Any, end: Any, steps: int, base: float = 10.0, *, out: OptTe
        requires_grad: bool = False) -> Tensor:  # fmt: skip
     """``base`` to the powers of ``linspace(start, end, steps)``."""
     if layout is not None:
-        demand_strided("logspace", layout)
+        demand_strided("logspace", layout, out)
     if state.dispatch_modes and out is None:
         numbers = start, end, steps, base
         return made("logspace.default", *numbers, dtype=dtype, device=device, requires_grad=requires_grad)
@@ -513,7 +524,7 @@ def eye(n: int, m: int | None = None, *, out: OptTensor = None, dtype: OptDtype 
        device: DeviceLike = None, pin_memory: bool = False, requires_grad: bool = False) -> Tensor:  # fmt: skip
     """The identity matrix, of ``n`` rows and ``m`` (default ``n``) columns."""
     if layout is not None:
-        demand_strided("eye", layout)
+        demand_strided("eye", layout, out)
     if state.dispatch_modes and out is None:
         name, sizes = ("default", (n,)) if m is None else ("m", (n, m))
         return made(f"eye.{name}", *sizes, dtype=dtype, device=device, requires_grad=requires_grad)

@@ -39,10 +39,7 @@ def call_out(op: Kernel, inputs: Inputs, static: Static, out: Any) -> Any:
             raise TypeError(f"{op.name}(): argument 'out' must be Tensor, not {type(o).__name__}")
     tensors = [x for x in inputs if isinstance(x, Tensor)]
     if state.grad and any([requires_grad(t) for t in (*tensors, *outs)]) and _differentiable(op, inputs, static):
-        raise RuntimeError(
-            f"{op.name}(): functions with out=... arguments don't support automatic differentiation, but one of the "
-            "arguments requires grad."
-        )
+        demand_unrecorded(f"{op.name}()", *tensors, *outs)
     _demand_no_tangent(f"{op.name}_out", (*tensors, *outs))
     for o in outs:
         demand_writable(o)
@@ -140,6 +137,7 @@ def demand_dtype(name: str, dtype: Any, out: Tensor) -> None:
 
 def put_exactly(name: str, result: Tensor, out: Tensor) -> None:
     """Write the result of a composite into ``out``, which must have its dtype. RuntimeError otherwise."""
+    demand_unrecorded(f"{name}()", out)
     demand_dtype(name, result.dtype.np, out)
     put(out, place(value_of(result), out.device))
 
@@ -188,6 +186,15 @@ def _demand_no_tangent(name: str, tensors: Iterable[Tensor]) -> None:
         raise NotImplementedError(
             f"Trying to use forward AD with {name} that does not support it because it is an out= function; use the "
             "result of the call without out="
+        )
+
+
+def demand_unrecorded(name: str, *tensors: Tensor) -> None:
+    """Refuse an output with a history, which what is written would not be in."""
+    if state.grad and any([requires_grad(t) for t in tensors]):
+        raise RuntimeError(
+            f"{name}: functions with out=... arguments don't support automatic differentiation, but one of the "
+            "arguments requires grad."
         )
 
 

@@ -13,6 +13,12 @@ from torchlike._base.dtypes import dtype, qint8, qint32, quint2x4, quint4x2, qui
 _QUANTIZED = {qint8: "i1", qint32: "i4", quint8: "u1", quint4x2: "u1", quint2x4: "u1"}
 
 
+class StorageBase:
+    """What every storage of bytes is an instance of."""
+
+    __slots__ = ()
+
+
 def element_type(kind: dtype) -> np.dtype:
     """How the elements of a storage lie in its bytes; those of quantized types are integers."""
     return np.dtype(_QUANTIZED[kind]) if kind in _QUANTIZED else kind.np

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from torchlike._core.typed import DeviceLike
 
 
-class UntypedStorage:
+class UntypedStorage(given.StorageBase):
     """The bytes that a tensor and its aliases share: one object for all of them.
 
     >>> import torchlike as torch

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Self
 from weakref import WeakKeyDictionary, WeakSet
 
-from torchlike._base.layout import contiguous_strides
+from torchlike._base.layout import contiguous_strides, numel
 from torchlike._base.state import state
 from torchlike._core.autograd.operator_node import OpNode
 from torchlike._core.dispatch.dispatch import call
@@ -238,8 +238,8 @@ class JvpLevel(Level):
         with level_below(self):
             if dot.dtype is not primal.dtype:
                 dot = dot.to(primal.dtype)
-            if dot.stride() != primal.stride():
-                same = _zeros(primal, dot)
+            if not _in_the_same_places(primal, dot):
+                same = _window(primal, dot)
                 call_inplace(shapes.copy.inplace, (same, dot), (False,))
                 dot = same
             t = call_view(views.alias, (primal,), ())
@@ -287,6 +287,28 @@ def _zeros(t: Tensor, like: Tensor) -> Tensor:
     if strides != contiguous_strides(t._layout.shape) and not (t._view is not None and t._view.steps):
         restride(new, strides)
     return new
+
+
+def _in_the_same_places(t: Tensor, dot: Tensor) -> bool:
+    """Whether ``dot`` lies in its storage as ``t`` does: a view of ``t`` by places is one of ``dot``, too."""
+    a, b = t._layout, dot._layout
+    strides = all([size < 2 or m == n for size, m, n in zip(a.shape, a.strides, b.strides, strict=True)])
+    flags = views.is_conj(t) == views.is_conj(dot) and views.is_neg(t) == views.is_neg(dot)
+    return flags and (0 in a.shape or (strides and a.offset == b.offset and _elements(t) == _elements(dot)))
+
+
+def _elements(t: Tensor) -> int:
+    """How many elements of its dtype the storage of ``t`` has room for."""
+    return numel(t._storage.form.shape) * t._storage.form.dtype.itemsize // t.dtype.itemsize
+
+
+def _window(t: Tensor, like: Tensor) -> Tensor:
+    """Zeros as ``_zeros`` makes; where ``t`` is a part of a storage, a part of one that is as large."""
+    shape, strides, offset = t._layout
+    if levels_of(t) or levels_of(like) or (strides == contiguous_strides(shape) and _elements(t) == numel(shape)):
+        return _zeros(t, like)
+    whole = wrap(immediate.zeros((_elements(t),), t.dtype.np))
+    return call_view(views.as_strided, (whole,), (shape, strides, offset))
 
 
 def _same_view(whole: Tensor, base: Any, t: Tensor) -> Tensor:

@@ -1,0 +1,56 @@
+"""Second and third derivatives of which all or the outer ones are forward: jvp of jvp, jvp of grad, grad of jvp."""
+
+from __future__ import annotations
+
+import pytest
+from both import agree
+
+POINTS = [-3.0, -1.0, -0.5, 0.0, 0.5, 1.0, 2.0, 6.0]
+FUNCTIONS = """
+    acosh asin asinh atan atanh cos cosh digamma erf erfc erfinv exp exp2 expm1 i0 lgamma log log10 log1p log2 logit
+    reciprocal rsqrt sigmoid sin sinc sinh sqrt square tan tanh
+    special.entr special.erfcx special.i0e special.i1 special.i1e special.log_ndtr special.ndtr
+    nn.functional.gelu nn.functional.silu nn.functional.mish nn.functional.elu nn.functional.selu nn.functional.celu
+    nn.functional.softplus nn.functional.logsigmoid nn.functional.tanhshrink nn.functional.softsign
+""".split()
+
+
+def twice(f):
+    """A script: the derivatives of ``f(t, x)`` at ``POINTS``."""
+
+    def script(t):
+        x = t.tensor(POINTS, dtype=t.float64)
+        forward = lambda g, x: t.func.jvp(g, (x,), (t.ones_like(x),))[1]  # noqa: E731
+        slope = lambda z: forward(lambda y: f(t, y), z)  # noqa: E731
+        return (
+            forward(slope, x),
+            forward(t.func.grad(lambda y: f(t, y).sum()), x),
+            t.func.grad(lambda z: slope(z).sum())(x),
+            forward(lambda z: forward(slope, z), x),
+        )
+
+    return script
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_functions_of_one_tensor(name):
+    def f(t, x):
+        for part in name.split("."):
+            t = getattr(t, part)
+        return t(x)
+
+    agree(twice(f))
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda t, x: x**2,
+        lambda t, x: x**3.0,
+        lambda t, x: (x * x + 1) ** x,
+        lambda t, x: t.pow(2.5, x),
+        lambda t, x: t.float_power(x, 3),
+    ],
+)
+def test_powers(f):
+    agree(twice(f))
