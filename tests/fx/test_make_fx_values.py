@@ -3,6 +3,7 @@
 import importlib
 
 import pytest
+import torch
 from both import agree
 
 import torchlike
@@ -67,23 +68,89 @@ def test_steps_and_numbers_of_other_inputs(name):
 
 
 GRADIENTS = {
-    "mask": lambda x: x[x > 0].square(),
-    "selected": lambda x: x.masked_select(x > 0).square(),
-    "filled": lambda x: x.clone().masked_fill(x > 0, 2.0) * x,
-    "a mask among others": lambda x: x.view(2, 2)[:, x[:2] > 0].square(),
+    "mask": lambda t, x: x[x > 0].square(),
+    "selected": lambda t, x: x.masked_select(x > 0).square(),
+    "filled": lambda t, x: x.clone().masked_fill(x > 0, 2.0) * x,
+    "a mask among others": lambda t, x: x.view(2, 2)[:, x[:2] > 0].square(),
+    "linear": lambda t, x: t.nn.functional.linear(x.view(2, 2), x.view(2, 2)).square(),
+    "linear, of a stack": lambda t, x: t.nn.functional.linear(x.view(2, 1, 2), x.view(2, 2), x[:2]).square(),
+    "vector and matrix": lambda t, x: (x[:2] @ x.view(2, 2)).square(),
+    "stacks": lambda t, x: (x.view(2, 1, 2) @ x.view(1, 2, 2)).square(),
+    "outer": lambda t, x: t.outer(x, x).square(),
+    "cross entropy": lambda t, x: t.nn.functional.cross_entropy(x.view(2, 2), t.tensor([0, 1])),
+    "cross entropy, weighed": lambda t, x: t.nn.functional.cross_entropy(
+        x.view(2, 2), t.tensor([0, 1]), weight=x[:2].detach()
+    ),
+    "distance": lambda t, x: t.nn.functional.l1_loss(x, OUTSIDE[t.__name__]) * x,
+    "replicated": lambda t, x: t.nn.functional.pad(x.view(1, 4), (1, 2), mode="replicate").square(),
+    "batch norm": lambda t, x: t.nn.functional.batch_norm(
+        x.view(2, 2), t.zeros(2), t.ones(2), x[:2], x[2:], training=True
+    ).square(),
+    "instance norm": lambda t, x: t.nn.functional.instance_norm(x.view(1, 2, 2)) * x.view(1, 2, 2),
+    "attention": lambda t, x: t.nn.functional.scaled_dot_product_attention(*[x.view(1, 2, 2)] * 3).square(),
 }
+OUTSIDE = {"torch": torch.tensor([0.5, -3.0, 2.0, 1.0]), "torchlike": torchlike.tensor([0.5, -3.0, 2.0, 1.0])}
 
 
 @pytest.mark.parametrize("name", GRADIENTS)
 def test_gradients_of_other_inputs(name):
+    """As many are positive, but at other places: PyTorch's graphs have sizes of the example."""
+
     def run(t):
         def f(x):
             x = x.detach().requires_grad_()
-            return t.autograd.grad(GRADIENTS[name](x).sum(), x)[0]
+            return t.autograd.grad(GRADIENTS[name](t, x).sum(), x)[0]
 
-        return make_fx(t)(f)(inputs(t)[0])(others(t)[0])
+        other = t.tensor([5.0, 2.0, -3.0, -4.0])
+        found = make_fx(t)(f)(inputs(t)[0])(other)
+        t.testing.assert_close(found, f(other))
+        return found
 
     agree(run)
+
+
+def test_a_saved_tensor_that_changed_is_refused():
+    def f(x, w):
+        y = torchlike.nn.functional.l1_loss(x.requires_grad_(), w)
+        w.add_(1)
+        return torchlike.autograd.grad(y, x)[0]
+
+    with pytest.raises(NotImplementedError, match="make_fx: a tensor of shape"):
+        make_fx(torchlike)(f)(torchlike.ones(3), torchlike.zeros(3))
+
+
+@pytest.mark.parametrize("channels", [0, 1, 2, 3])
+def test_dropout_of_channels_and_its_gradient(channels):
+    """The graph draws anew: what is dropped, whole channels, is dropped in the gradient too."""
+    name = f"dropout{channels or ''}" + "d" * bool(channels)
+    drop = getattr(torchlike.nn.functional, name)
+
+    def f(x):
+        x = x.detach().requires_grad_()
+        y = drop(x, 0.5)
+        return y, torchlike.autograd.grad(y.sum(), x)[0]
+
+    x = torchlike.ones(4, 8, *[3] * channels)
+    y, grad = make_fx(torchlike)(f)(x)(x)
+    assert y.equal(grad) and set(y.unique().tolist()) == {0.0, 2.0}
+    if channels:
+        assert y.flatten(2).std(2).eq(0).all()
+
+
+def norms(t, name, moved):
+    """The graph of a norm with running statistics, which it moves when it runs as the function does."""
+    norm = getattr(t.nn, name)(3, affine=True, track_running_stats=True).double()
+    x = t.arange(36.0, dtype=t.float64).view(4, 3, 3).sin()
+    graph = make_fx(t)(norm)(x)
+    with t.no_grad():
+        outs = [graph(x * i) for i in range(1, moved + 1)]
+    return [n.target if n.op != "call_function" else str(n.target) for n in graph.graph.nodes][:4], [
+        *outs, *norm.buffers()]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ["BatchNorm1d", "InstanceNorm1d"])
+def test_running_statistics_are_steps(name):
+    agree(lambda t: norms(t, name, 2))
 
 
 READ = {

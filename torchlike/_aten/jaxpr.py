@@ -182,7 +182,7 @@ def _equation(eqn: Any, args: list) -> list:
         given = [whole(a) for a in args]
         return [Later(lambda: whole(run(inner, given)[0]), eqn.params["rank"])]
     if eqn.primitive.name == "unseen":
-        with without_dispatch():
+        with without_dispatch() if state.trace is None else state.trace.recalling():
             return [whole(x) for x in run(inner, [whole(a) for a in args])]
     if inner is not None:
         return run(inner if hasattr(inner, "jaxpr") else _Closed(inner), args)

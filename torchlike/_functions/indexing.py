@@ -46,8 +46,9 @@ def _put(run, op, input, indices, values, accumulate):
     if not isinstance(values, Tensor):
         raise TypeError(f"{name}(): argument 'values' (position 3) must be Tensor, not {type(values).__name__}")
     tensors = arguments.as_tensors(name, "indices", list(indices))
-    masked = any([t.dtype in MASKS for t in tensors])
-    if state.dispatch_modes and masked and not (state.grad and (input.requires_grad or values.requires_grad)):
+    if state.dispatch_modes and any([t.dtype in MASKS for t in tensors]) and not (
+        state.grad and (input.requires_grad or values.requires_grad)
+    ):  # fmt: skip
         return seen(f"{name}.default", input, tensors, values, bool(accumulate))
     if len(tensors) == 1 and tensors[0].dtype in MASKS and values.numel() == 1 and not accumulate:
         return _put_number(run, input, tensors[0], values)

@@ -492,7 +492,8 @@ def masked_fill_tensor(self, mask, value):
 
 
 @op("_masked_select(Tensor self, Tensor mask, Tensor index) -> Tensor", variants="", node="MaskedSelectBackward",
-    aten={"calls": lambda aten, self, mask, index: aten.masked_select(self, mask)}, out="apart", saved="mask! self!")  # fmt: skip
+    aten={"calls": lambda aten, self, mask, index: aten.masked_select(self, mask)},
+    out="apart", saved="mask! self!")  # fmt: skip
 def masked_select(self, mask, index):
     """Elements of ``self``, broadcast with ``mask``, at flat positions."""
     shape = broadcast_shapes(self.shape, mask.shape)

@@ -67,7 +67,8 @@ def gathered(view: Tensor, indices: list[Any]) -> Tensor:
     """What ``indices`` take out of ``view``: by dimension None, or a tensor, ``...`` for a mask's further ones."""
     if state.dispatch_modes and _named(view, indices):
         return seen("index.Tensor", view, [x for x in indices if x is not ...])
-    mask, dim = _single_mask(view, indices) if state.trace is None else (None, 0)
+    traced = CAPTURES and state.trace is not None
+    mask, dim = (None, 0) if traced else _single_mask(view, indices)
     taken = _taken(view, indices) if view._storage.shared else None
     if taken is not None:
         out, where = taken

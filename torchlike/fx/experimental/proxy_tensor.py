@@ -90,6 +90,10 @@ class ProxyTorchDispatchMode(TorchDispatchMode):
         self.drawn, self.draws = default_generator.get_state(), 0
         self.storages: dict[int, Any] = {}  # of what has a proxy
         self.born: weakref.WeakSet = weakref.WeakSet()  # storages that came to be while this traces
+        self.calls: dict[str, tuple[Any, list, list]] = {}  # (results, tensors, their versions) by what was called
+        self.recalls = False
+        self.expected: weakref.WeakSet = weakref.WeakSet()
+        self.copies: dict[int, tuple[Tensor, Tensor, int | None]] = {}  # (copy, of what, its version) by identity
 
     # -- what happens without a call ----------------------------------------------------------------------------
 
@@ -97,10 +101,18 @@ class ProxyTorchDispatchMode(TorchDispatchMode):
         """Note a new storage: what it holds may follow from the arguments, so it can be no constant."""
         self.born.add(storage)
 
+    def kept(self, copy: Tensor, t: Tensor) -> None:
+        """Note that ``copy`` was saved in place of ``t``, which later changes of ``t`` do not reach."""
+        self.copies[id(copy)] = copy, t, _version(t)
+
     def known(self, t: Tensor) -> Tensor:
         """``t``, which was made of numbers alone, and is a constant."""
         self.born.discard(t._storage)
         return t
+
+    def expect(self, storage: Any) -> None:
+        """Note that a call which was shown has changed ``storage``, although it is written after it."""
+        self.expected.add(storage)
 
     def read(self, t: Tensor) -> None:
         """Refuse that values which may follow from the arguments become numbers of Python."""
@@ -112,7 +124,9 @@ class ProxyTorchDispatchMode(TorchDispatchMode):
 
     def wrote(self, storage: Any) -> None:
         """Refuse a change that no call made, of what was there before or is known to the graph."""
-        if self in state.dispatch_modes and (storage not in self.born or id(storage) in self.storages):
+        if storage in self.expected:
+            self.expected.discard(storage)
+        elif self in state.dispatch_modes and (storage not in self.born or id(storage) in self.storages):
             raise NotImplementedError(
                 "make_fx: a tensor is changed by what is no aten call here (a step that is taken at once for many "
                 "tensors), and the graph would not change it; leave that part out of the trace"
@@ -147,6 +161,10 @@ class ProxyTorchDispatchMode(TorchDispatchMode):
         if not isinstance(value, Tensor):
             return value
         found = self._found(value)
+        if found is None and id(value) in self.copies:
+            _, t, version = self.copies[id(value)]
+            if _version(t) == version:
+                return self.proxy_of(t)
         if found is None and self._follows(value):
             self.demand_no_draws()
             raise NotImplementedError(
@@ -186,13 +204,48 @@ class ProxyTorchDispatchMode(TorchDispatchMode):
             self.known(args[0])
         target = ops.aten.lift_fresh_copy.default if func is ops.aten.lift_fresh.default else func
         proxied = tree_map(self.proxy_of, (args, kwargs))
+        key = self._key(target, proxied)
+        if self.recalls and (out := self._recalled(key)) is not None:
+            return out
         name = self.tracer.graph._target_to_str(target.overloadpacket.__name__)
         proxy = self.tracer.create_proxy("call_function", target, proxied[0], proxied[1], name=name)
         out = target(*args, **kwargs)  # a copy of a constant too: what is written to it is no part of the constant
         self.track(out, proxy)
+        self._remember(key, out, (args, kwargs))
         with disable_proxy_modes_tracing():
             self.drawn = default_generator.get_state()
         return out
+
+    # -- what a derivative needs of the forward ------------------------------------------------------------------
+
+    @contextlib.contextmanager
+    def recalling(self) -> Iterator[None]:
+        """A context in which a call that was made before, of what has not changed since, is the step that it was."""
+        before, self.recalls = self.recalls, True
+        try:
+            with modes_set_to((self,)):
+                yield
+        finally:
+            self.recalls = before
+
+    def _key(self, target: OpOverload, proxied: Any) -> str | None:
+        """The same for the same call of the same steps; None for one that changes or draws something."""
+        if (
+            target._schema.is_mutable
+            or Tag.nondeterministic_seeded in target.tags
+            or any(isinstance(x, Tensor) for x in _flat(proxied))
+        ):
+            return None
+        return f"{target}{proxied}"
+
+    def _remember(self, key: str | None, out: Any, given: Any) -> None:
+        if key is not None:
+            tensors = [t for t in _flat((given, out)) if isinstance(t, Tensor)]
+            self.calls[key] = out, tensors, list(map(_version, tensors))
+
+    def _recalled(self, key: str | None) -> Any:
+        out, tensors, versions = self.calls.get(key or "", (None, [], []))
+        return out if list(map(_version, tensors)) == versions else None
 
     def note_draws(self) -> None:
         """Count one more draw if there was one since the last call: that of the next random one, usually."""
@@ -218,6 +271,10 @@ class ProxyTorchDispatchMode(TorchDispatchMode):
                 f"make_fx: {func} (of an operator without aten calls, or under torch.func.vmap or jvp) is no aten "
                 "call of PyTorch's; write it with operators that are, or leave that part out of the trace"
             )
+
+
+def _version(tensor: Tensor) -> int | None:
+    return None if tensor.is_inference() else tensor._version
 
 
 def _place(tensor: Tensor) -> tuple[int, int]:
