@@ -184,7 +184,10 @@ def over_array(array: np.ndarray) -> Tensor:
         )
     found = over(array)
     if found is None:
-        return copied_array(array)
+        t = copied_array(array)
+        if state.capture is not None and array.flags.writeable:
+            state.capture.copies.append((t._storage, t._storage.value))
+        return t
     stand, memory, layout = found
     t = fresh(stand)
     adopt(t._storage, memory)
