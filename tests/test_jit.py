@@ -254,6 +254,74 @@ def test_files_of_pytorch_are_refused(tmp_path):
         torchlike.jit.load(tmp_path / "text")
 
 
+def failing(t):
+    """Functions and a module that fail, each with its arguments."""
+
+    def asserts(x):
+        assert x.shape[0] == 2, "not two"
+        return x
+
+    def raises(x):
+        if x.shape[0] != 2:
+            raise ValueError("not two", 2)
+        return x
+
+    def selects(x, at: int):
+        return x[at]
+
+    def reads(x: list[int]):
+        return x[7]
+
+    def looks(x: dict[str, int]):
+        return x["b"]
+
+    @t.jit.ignore
+    def outside(x):
+        raise ValueError("outside")
+
+    def leaves(x):
+        return outside(x)
+
+    def norm(x):
+        return t.nn.functional.batch_norm(x, None, None, training=True)
+
+    def unsupported(x):
+        return t.linalg.ldl_factor(x.half())[0]
+
+    class Asserting(t.nn.Module):
+        def forward(self, x, least: int = 3):
+            assert x.numel() > least, "few"
+            return x
+
+    module, x = t.jit.script(Asserting()), t.ones(3)
+    found = [(f, a) for f, *a in (
+        (asserts, x), (raises, x), (selects, x, 5), (reads, [1]), (looks, {"a": 1}), (leaves, x), (norm, t.ones(1, 2)),
+        (unsupported, t.ones(2, 2)), (asserts,), (asserts, x, x),
+    )]  # fmt: skip
+    return [(t.jit.script(f), a) for f, a in found] + [(module, [x]), (module.forward, [x]), (module, [])]
+
+
+@story
+def test_errors_of_scripts_are_those_of_torchscript(t):
+    told = []
+    for f, arguments in failing(t):
+        error = said(partial(f, *arguments), r"[^\n]*(?=[.] Declaration)|(?<=\n)(RuntimeError|builtins[^:]*): [^\n]*\n")
+        told.append(error.replace("torch.Size([1, 2])", "[1, 2]"))
+    told[2] = told[2].partition(":")[0]  # PyTorch's message is of another operator
+    return told, t.jit.Error.__mro__[1], t.jit.Error.__module__.replace("torchlike", "torch")
+
+
+@story
+def test_errors_of_traces_are_runtime_errors(t):
+    traced = t.jit.trace(lambda x: x[:, 2], t.ones(3, 3))
+    failed = [said(partial(traced, t.ones(2, 2)), "of the kind"), said(partial(traced), ".* value for argument")]
+    return (
+        failed[0].partition(":")[0],
+        failed[1].partition(":")[0],
+        said(lambda: t.jit.trace(lambda x: [][1], t.ones(1))),
+    )
+
+
 @story
 def test_modules_of_jit_are_not_called_with_other_tensors(t):
     linear, given = t.nn.Linear(1, 1), {"weight": t.ones(1, 1), "bias": t.zeros(1)}

@@ -44,8 +44,15 @@ class FunctionModifiers:
     _DROP = "_drop (function is fully ignored, declaration can be unscriptable)"
 
 
+IGNORED: dict[int, Any] = {}  # the code of functions that scripts leave to Python, by its id
+
+
 def _marked(fn: Any, modifier: str) -> Any:
-    (fn.fget if isinstance(fn, property) else fn)._torchscript_modifier = modifier
+    target = fn.fget if isinstance(fn, property) else fn
+    target._torchscript_modifier = modifier
+    code = getattr(target, "__code__", None)
+    if code is not None and modifier == FunctionModifiers.IGNORE:
+        IGNORED[id(code)] = code
     return fn
 
 

@@ -326,6 +326,7 @@ def one_hot(tensor, num_classes=-1):
     """
     if tensor.dtype is not dtypes.int64:
         raise RuntimeError("one_hot is only applicable to index tensor of type LongTensor.")
+    num_classes = arguments.as_int("one_hot", "num_classes", num_classes)
     if num_classes == -1:
         if not tensor.numel():
             raise RuntimeError("Can not infer total number of classes from empty tensor.")

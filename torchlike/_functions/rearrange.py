@@ -366,7 +366,7 @@ def rot90(input, k=1, dims=(0, 1)):
     tensor([[2, 4],
             [1, 3]])
     """
-    order = arguments.as_ints("rot90", "dims", dims)
+    k, order = arguments.as_int("rot90", "k", k), arguments.as_ints("rot90", "dims", dims)
     out = call(join.rot90, (input,), (k, order))
     if k % 2:
         a, b = order[0] % input.ndim, order[1] % input.ndim

@@ -16,6 +16,7 @@ from torchlike.jit._async import _fork as _fork
 from torchlike.jit._async import _wait as _wait
 from torchlike.jit._async import fork as fork
 from torchlike.jit._async import wait as wait
+from torchlike.jit._errors import Error as Error
 from torchlike.jit._freeze import freeze as freeze
 from torchlike.jit._freeze import optimize_for_inference as optimize_for_inference
 from torchlike.jit._freeze import run_frozen_optimizations as run_frozen_optimizations
@@ -42,7 +43,6 @@ from torchlike.jit._serialization import save_jit_module_to_flatbuffer as save_j
 from torchlike.jit._trace import trace as trace
 from torchlike.jit._trace import trace_module as trace_module
 from torchlike.jit._types import Attribute as Attribute
-from torchlike.jit._types import Error as Error
 from torchlike.jit._types import RecursiveScriptModule as RecursiveScriptModule
 from torchlike.jit._types import ScriptFunction as ScriptFunction
 from torchlike.jit._types import ScriptModule as ScriptModule

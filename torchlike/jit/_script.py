@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from torchlike._jit_internal import tracing
+from torchlike.jit._errors import script_errors
 from torchlike.jit._types import RecursiveScriptModule, ScriptFunction, ScriptModule, copied
 from torchlike.nn.modules.module import Module
 
@@ -61,8 +62,8 @@ def script(obj: Any, optimize: Any = None, _frames_up: int = 0, _rcb: Any = None
 
 
 def script_method(fn: Callable) -> Callable:
-    """``fn``, a method of a :class:`ScriptModule`: it runs as it is."""
-    return fn
+    """``fn``, a method of a :class:`ScriptModule`: it runs as it is, with the errors of scripts."""
+    return script_errors(fn) if ENABLED[0] else fn
 
 
 def _script_if_tracing(fn: Callable) -> Callable:

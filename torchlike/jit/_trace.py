@@ -7,6 +7,7 @@ from typing import Any
 
 from torchlike._core.tensor.tensor import Tensor
 from torchlike.compiler._compile import compile
+from torchlike.jit._errors import python_error, reraise
 from torchlike.jit._script import ENABLED
 from torchlike.jit._types import RUNNING, RecursiveScriptModule, ScriptFunction, ScriptModule, copied
 from torchlike.nn.modules.module import Module
@@ -96,8 +97,16 @@ def trace(
         made = _traced_module(owner, {"forward": (args, kwargs)})
     else:
         made = ScriptFunction(func, compile(func), (args, kwargs))
-    made(*args, **kwargs)
+    _first(made, args, kwargs)
     return made
+
+
+def _first(made: Callable, args: tuple, kwargs: dict) -> None:
+    """The call with the examples, which is still Python's: so are its errors."""
+    try:
+        made(*args, **kwargs)
+    except Exception as error:
+        raise python_error(error) from None
 
 
 def _traced_module(module: Module, calls: dict[str, tuple[tuple, dict]]) -> RecursiveScriptModule:
@@ -122,8 +131,11 @@ class _Kept:
 def _runs(compiled: Callable) -> Callable:
     @functools.wraps(compiled)
     def run(*args: Any, **kwargs: Any) -> Any:
-        with RUNNING:
-            return compiled(*args, **kwargs)
+        try:
+            with RUNNING:
+                return compiled(*args, **kwargs)
+        except Exception as error:
+            reraise(error, compiled, args, kwargs, traced=True)
 
     return run
 
@@ -148,5 +160,5 @@ def trace_module(
     calls = {name: ((), _named(x)) if keyed else (_examples(x), {}) for name, x in inputs.items()}
     made = _traced_module(mod, calls)
     for name, (args, kwargs) in calls.items():
-        getattr(made, name)(*args, **kwargs)
+        _first(getattr(made, name), args, kwargs)
     return made

@@ -2,12 +2,14 @@
 
 import copy
 import functools
+import inspect
 import io
 import types
 from collections.abc import Callable
 from typing import Any, NamedTuple, NoReturn
 
-from torchlike._jit_internal import _qualified_name, tracing
+from torchlike._jit_internal import FunctionModifiers, _qualified_name, get_torchscript_modifier, tracing
+from torchlike.jit._errors import reraise, script_errors
 from torchlike.nn.modules.module import Module
 from torchlike.nn.parameter import is_lazy
 
@@ -17,10 +19,6 @@ class Attribute(NamedTuple):
 
     value: Any
     type: Any
-
-
-class Error(RuntimeError):
-    """An error of a TorchScript program. Here programs raise Python's own."""
 
 
 class ScriptWarning(Warning):
@@ -90,10 +88,13 @@ class ScriptFunction:
         self._torchdynamo_inline = function
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        if self._call is self._function:
-            return self._call(*args, **kwargs)
-        with RUNNING:
-            return self._call(*args, **kwargs)
+        try:
+            if self._call is self._function:
+                return self._call(*args, **kwargs)
+            with RUNNING:
+                return self._call(*args, **kwargs)
+        except Exception as error:
+            reraise(error, self._function, args, kwargs, traced=self._call is not self._function)
 
     def __repr__(self) -> str:
         return f"<torch.jit.ScriptFunction {self.name}>"
@@ -181,7 +182,7 @@ def _deepcopy(self: Any, memo: dict) -> Any:
 @functools.cache
 def _class_of(kind: type, original: type) -> type:
     """The class of copies of modules of class ``original``: it has their methods, and is a ``kind``."""
-    body = {
+    body: dict[str, Any] = {
         "__module__": "torch.jit",
         "__doc__": original.__doc__,
         "original_name": original.__name__,
@@ -189,6 +190,10 @@ def _class_of(kind: type, original: type) -> type:
         "__reduce_ex__": _refuse_pickle,
         "__deepcopy__": _deepcopy,
     }
+    for name in dir(original):
+        method = inspect.getattr_static(original, name)
+        if name == "forward" or get_torchscript_modifier(method) == FunctionModifiers.EXPORT:
+            body[name] = script_errors(method) if inspect.isfunction(method) else method
     return types.new_class("RecursiveScriptModule", (original, kind), exec_body=lambda space: space.update(body))
 
 

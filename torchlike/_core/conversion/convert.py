@@ -190,7 +190,10 @@ def over_array(array: np.ndarray) -> Tensor:
         )
     found = over(array)
     if found is None:
-        return copied_array(array)
+        t = copied_array(array)
+        if state.capture is not None and array.flags.writeable:
+            state.capture.copies.append((t._storage, t._storage.value))
+        return t
     stand, memory, layout = found
     t = fresh(stand)
     adopt(t._storage, memory)
@@ -377,7 +380,8 @@ def numpy(t: Tensor, *, force: bool = False) -> np.ndarray:
         if shared is not None:
             return shared
     array = np.array(host(t))
-    if LENDING.note is None and isinstance(t._storage.form, jax.Array | Pending) and has_gaps(t):
+    copied = t._storage.copied or (isinstance(t._storage.form, jax.Array | Pending) and has_gaps(t))
+    if LENDING.note is None and copied:
         array.flags.writeable = False  # it is a copy: what is written there would be lost
     if LENDING.note is not None:
         LENDING.note(t, array)

@@ -35,6 +35,7 @@ class Storage:
         shared: whether others may write to that memory, see Note [Shared memory] in ``shared_memory``; then ``form``
             tells shape, dtype and place of the value without looking there, else it is the value.
         level, inner: set in a function that is differentiated, see Note [Grad levels] in ``_transforms/levels``.
+        copied: whether it takes its value from elsewhere, so that its bytes are a copy.
         stands: whether its tensors stand for others in such a function; they are no memory that can be pointed to.
     """
 
@@ -45,6 +46,7 @@ class Storage:
     form: Any
     stands = False
     shared = False
+    copied = False
 
     def __init__(self, value: Any) -> None:
         self.value = value

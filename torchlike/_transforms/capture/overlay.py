@@ -54,7 +54,7 @@ read_p = Primitive("read_storage")
 read_p.def_abstract_eval(lambda *, number, aval: aval)
 
 
-def _cell(cell: Any) -> Any:
+def cell_of(cell: Any) -> Any:
     """What the captures of this thread have for a storage or counter, None if it is as it is."""
     capture = state.capture
     while capture is not None:
@@ -65,16 +65,16 @@ def _cell(cell: Any) -> Any:
     return None
 
 
-def _overlaid(cls: type, name: str, theirs: str = "") -> property:
+def overlaid(cls: type, name: str, theirs: str = "") -> property:
     """A field of ``cls``, for this thread that of the cell if there is one, there called ``theirs``."""
     own, name = getattr(cls, name), theirs or name
 
     def read(self: Any) -> Any:
-        found = _cell(self)
+        found = cell_of(self)
         return own.__get__(self) if found is None else getattr(found, name)
 
     def write(self: Any, value: Any) -> None:
-        found = _cell(self)
+        found = cell_of(self)
         if found is None:
             own.__set__(self, value)
         else:
@@ -90,18 +90,18 @@ class Overlaid(Storage):
     """A storage that a capture has touched."""
 
     __slots__ = ()
-    value, version, epoch, strides = [_overlaid(Storage, name) for name in _OF_CELL]
+    value, version, epoch, strides = [overlaid(Storage, name) for name in _OF_CELL]
     form = value
 
     def kept(self, t: Tensor) -> tuple[int, Any] | None:
-        found = _cell(self)
+        found = cell_of(self)
         if found is None:
             return super().kept(t)
         _, read = found.reads.get(id(t), (None, None))
         return read if read is not None and read[0] == found.epoch else found.first(t)
 
     def keep(self, t: Tensor, epoch: int, value: Any) -> tuple[int, Any]:
-        found = _cell(self)
+        found = cell_of(self)
         if found is None:
             return super().keep(t, epoch, value)
         found.reads[id(t)] = t, (epoch, value)
@@ -112,23 +112,23 @@ class OverlaidShared(Overlaid, Shared):
     """A storage that a capture has touched, and whose memory numpy sees."""
 
     __slots__ = ()
-    value, version, epoch, strides = [_overlaid(Shared, name) for name in _OF_CELL]
-    form = _overlaid(Shared, "form", "value")
+    value, version, epoch, strides = [overlaid(Shared, name) for name in _OF_CELL]
+    form = overlaid(Shared, "form", "value")
 
     def written(self, t: Tensor, new: Any) -> bool:
-        return _cell(self) is None and super().written(t, new)
+        return cell_of(self) is None and super().written(t, new)
 
 
 class OverlaidVersion(Version):
     """A version counter that a capture has touched."""
 
     __slots__ = ()
-    version = _overlaid(Version, "version")
+    version = overlaid(Version, "version")
 
 
 SHARING[Overlaid] = OverlaidShared
-_OVERLAID = {Storage: Overlaid, Shared: OverlaidShared, Version: OverlaidVersion}
-_PLAIN = {overlaid: plain for plain, overlaid in _OVERLAID.items()}
+OVERLAID = {Storage: Overlaid, Shared: OverlaidShared, Version: OverlaidVersion}
+PLAIN = {overlaid: plain for plain, overlaid in OVERLAID.items()}
 _held: dict[int, int] = {}  # {id of an overlaid object: by how many captures}
 
 
@@ -136,7 +136,7 @@ def _hold(cell: Any) -> None:
     with LOCK.held:  # under which memory is shared, and no longer
         _held[id(cell)] = held = _held.get(id(cell), 0) + 1
         if held == 1:
-            cell.__class__ = _OVERLAID[cell.__class__]
+            cell.__class__ = OVERLAID[cell.__class__]
 
 
 def _release(cell: Any) -> None:
@@ -144,7 +144,7 @@ def _release(cell: Any) -> None:
         _held[id(cell)] -= 1
         if not _held[id(cell)]:
             del _held[id(cell)]
-            cell.__class__ = _PLAIN[cell.__class__]
+            cell.__class__ = PLAIN[cell.__class__]
 
 
 class Cell:
@@ -290,6 +290,7 @@ class Overlay:
         home: the type of the device of what the function reads, once known; tracers have none.
         portable: whether its program may be run elsewhere, by one process.
         spread: whether it was given, or has read, what several devices hold.
+        copies: (storage, value) of tensors that are to share memory with an array of numpy, while nobody writes there.
         abstract: whether tensors on meta from outside stand for others of their shapes, as inputs of a program.
     """
 
@@ -300,6 +301,7 @@ class Overlay:
         self.outer, self.trace = None, None
         self.cells, self.grads, self.fields, self.readers, self.sources = {}, {}, {}, {}, []
         self.together = []
+        self.copies: list[tuple[Storage, Any]] = []
         self.own = weakref.WeakValueDictionary()
 
     def begin(self) -> None:
@@ -320,7 +322,7 @@ class Overlay:
             return
         if isinstance(cell, Version):
             self._add(cell, self._outside(Counter, cell))
-        elif cell.__class__ in _OVERLAID or cell.__class__ in _PLAIN:
+        elif cell.__class__ in OVERLAID or cell.__class__ in PLAIN:
             self._add(cell, self._outside(self._read, cell))
 
     def read_by(self, t: Tensor) -> None:

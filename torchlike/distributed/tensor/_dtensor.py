@@ -39,13 +39,12 @@ from torchlike.distributed.tensor._layouts import (
     alone,
     checked,
     joined,
-    own_part,
-    own_rows,
     placements_of,
     sharding_for,
     unequal,
     whole,
 )
+from torchlike.distributed.tensor._parts import lies_as, own, part_of
 from torchlike.distributed.tensor.placement_types import Partial, Placement, Replicate, Shard
 from torchlike.sharding._shard import relaid
 
@@ -107,9 +106,12 @@ class DTensor(Tensor):
             raise RuntimeError(
                 "DTensor.placements: a traced program has no layout until it is compiled; ask outside of it"
             )
-        if self._cut is not None and _lies_as(value, self._device_mesh, self._cut):
+        if self._cut is not None and lies_as(value, self._device_mesh, self._cut):
             return self._cut
         return placements_of(value.sharding, self._device_mesh)
+
+    def _traced(self) -> bool:
+        return isinstance(_value(self), jax.core.Tracer)
 
     @staticmethod
     def from_local(
@@ -137,7 +139,8 @@ class DTensor(Tensor):
         return marked_as_cut(new, found)
 
     def to_local(self, *, grad_placements: Sequence[Placement] | None = None) -> Tensor:
-        """This process's part as a plain tensor; see Note [Parts]. Gradients flow back.
+        """This process's part as a plain tensor; see Note [Parts]. Gradients flow back, and what is written to it in
+        place the DTensor has too, see Note [Memory of parts].
 
         ``grad_placements``: how the gradient of the part lies; by default as this tensor.
         """
@@ -174,6 +177,8 @@ class DTensor(Tensor):
                 f"Can not redistribute from {self.placements} to {found}, "
                 "redistributing to Partial is for internal use only!"
             )
+        if not (state.grad and self.requires_grad) and not self._traced() and found == self.placements:
+            return self._marked(as_leaf(self, mesh, False))  # which shares its memory
         new = _over(relaid(self, sharding_for(mesh, found, self.shape, "redistribute")), mesh)
         return marked_as_cut(new, found)
 
@@ -203,7 +208,7 @@ class DTensor(Tensor):
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         with torch_functions_off():
-            part = fresh(_own(_value(self), self._device_mesh, self._cut))
+            part = fresh(own(_value(self), self._device_mesh, self._cut))
         kinds = tuple(("shard", p.dim) if isinstance(p, Shard) else ("replicate", 0) for p in self.placements)
         marked = bool(getattr(self, "_is_param", False))
         return rebuilt, (part, self._device_mesh.facts(), kinds, tuple(self.shape), self.requires_grad, marked)
@@ -213,7 +218,7 @@ class DTensor(Tensor):
         if isinstance(value, jax.core.Tracer):
             return f"DTensor(shape={list(self.shape)}, device_mesh={self._device_mesh})"
         with torch_functions_off():
-            local = repr(fresh(_own(value, self._device_mesh, self._cut)))
+            local = repr(fresh(own(value, self._device_mesh, self._cut)))
         return f"DTensor(local_tensor={local}, device_mesh={self._device_mesh}, placements={self.placements})"
 
 
@@ -268,21 +273,6 @@ def marked_as_cut(t: Any, placements: Placements) -> Any:
     """``t``, which lies as placements say, with those that its array cannot say."""
     t._cut = placements if unequal(t._device_mesh, placements, t.shape) else None
     return t
-
-
-def _lies_as(value: Any, mesh: DeviceMesh, cut: Placements) -> bool:
-    """Whether an array is whole where ``cut`` has parts that are not equal, and as it says elsewhere."""
-    sharding = sharding_for(mesh, cut, value.shape, "DTensor")
-    return value.sharding.is_equivalent_to(sharding, value.ndim)
-
-
-def _own(value: Any, mesh: DeviceMesh, cut: Placements | None) -> Any:
-    """This process's part of an array."""
-    part = own_part(value)
-    if cut is None or alone() or isinstance(value, jax.core.Tracer) or not _lies_as(value, mesh, cut):
-        return part
-    rows = own_rows(mesh, cut, value.shape, "to_local")
-    return part[tuple(rows.get(dim, slice(None)) for dim in range(part.ndim))]
 
 
 def _over(result: Any, mesh: DeviceMesh, given: Sequence[Any] = ()) -> Any:
@@ -397,7 +387,7 @@ class _Joined(Function):
         for p, size in zip(ctx.placements, ctx.mesh.shape, strict=True):
             n *= size if isinstance(p, Partial) and p.reduce_op == "avg" and not alone() else 1
         value = whole(value_of(grad), sharding_for(ctx.mesh, kept, grad.shape, "from_local"))
-        part = fresh(_own(value, ctx.mesh, kept))
+        part = fresh(own(value, ctx.mesh, kept))
         return (part / n if n > 1 else part), None, None, None
 
 
@@ -407,8 +397,7 @@ class _Part(Function):
     @staticmethod
     def forward(ctx: Any, t: Any, mesh: Any, back: Any, cut: Any) -> Any:
         ctx.mesh, ctx.back, ctx.shape = mesh, back, tuple(t.shape)
-        value = value_of(t)
-        return fresh(own_part(value) if cut is None else _own(value, mesh, cut))
+        return part_of(t, mesh, cut)
 
     @staticmethod
     def backward(ctx: Any, grad: Any) -> Any:

@@ -60,6 +60,8 @@ class Reducer:
         self.armed = self.queued = self._ended = False
         self.divisor: int | None = None
         self._ready: set[int] = set()
+        self._touched: set[int] = set()  # what got a gradient since the last average, under no_sync too
+        self._used: set[int] | None = None  # of a static graph, once known
         self._sent: list[tuple[list[Tensor], Any]] = []
         self._capture: weakref.ref | None = None  # in which a forward was, whose backward is to come
         self.apart = False  # whether forward and backward were seen not to be one program
@@ -92,6 +94,7 @@ class Reducer:
         if state.capture is not None:
             self._arrived_in_program(p, state.capture)
             return
+        self._touched.add(id(p))
         if not self.armed:
             return
         if id(p) in self._ready and not self.static:
@@ -124,8 +127,8 @@ class Reducer:
 
     def _arrived_in_program(self, p: Tensor, capture: Any) -> None:
         if self._capture is None or self._capture() is not capture:
-            if self.armed:
-                _refuse_program("of a forward before it")
+            if self.armed or self.find_unused or self.static:
+                _refuse_program("of a forward before it" if self.armed else "of some parameters")
             return
         if not self._ready:
             queue_callback(self._finish_in_program)
@@ -152,22 +155,30 @@ class Reducer:
         self._ended = True
         if not self.armed or len(self._ready) < len(self.params) and not (self.find_unused or self.static):
             return
-        used = self._used_anywhere() if self.find_unused else None
+        used = self._used_anywhere() if self.find_unused or self.static else None
         for bucket in self.buckets[len(self._sent) :]:
             self._send(bucket)
         self._take(used)
 
     def _take(self, used: set[int] | None) -> None:
         self.armed = self.queued = False
+        self._touched.clear()
         sent, self._sent = self._sent, []
         for bucket, work in sent:
             _give(bucket, _result(work), used)
 
     def _used_anywhere(self) -> set[int]:
-        """The parameters that got a gradient in some process; the gradients of the others stay as they are."""
-        flags = tensor([id(p) in self._ready for p in self.params], dtype=int32)
+        """The parameters that got a gradient in some process; the gradients of the others stay as they are.
+
+        Those of a static graph are the ones of its first backward.
+        """
+        if self._used is not None:
+            return self._used
+        flags = tensor([id(p) in self._touched for p in self.params], dtype=int32)
         all_reduce(flags, ReduceOp.MAX, self.group)
-        return {id(p) for p, flag in zip(self.params, flags.tolist(), strict=True) if flag}
+        used = {id(p) for p, flag in zip(self.params, flags.tolist(), strict=True) if flag}
+        self._used = used if self.static else None
+        return used
 
     def _send(self, bucket: list[Tensor]) -> None:
         self._sent.append((bucket, self._begun(bucket, self._gradients(bucket))))
@@ -199,8 +210,8 @@ class Reducer:
     # -- for processes that have run out of inputs ---------------------------------------------------------------------
     def shadow(self) -> None:
         """Take part in a backward of the others, with zeros."""
-        if self.find_unused:
-            self._ready.clear()
+        if self.find_unused or self.static:
+            self._touched.clear()
             self._used_anywhere()
         for bucket in self.buckets:
             zeros = [p.new_zeros(p.shape) for p in bucket]

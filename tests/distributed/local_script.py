@@ -1,0 +1,165 @@
+"""What is written to local parts of DTensors: ``local_script.py LIBRARY FILE``, run by ``test_processes.py``."""
+
+import importlib
+import sys
+
+import ranks
+
+t = importlib.import_module(sys.argv[1])
+d, nn = t.distributed, t.nn
+dt = importlib.import_module(f"{sys.argv[1]}.distributed.tensor")
+mesh_of = importlib.import_module(f"{sys.argv[1]}.distributed.device_mesh").init_device_mesh
+S, R = dt.Shard, dt.Replicate
+CASES = {}
+
+
+def case(f):
+    CASES[f.__name__] = f
+    return f
+
+
+def plain(x):
+    if isinstance(x, dt.DTensor):
+        return [str(x.placements), plain(x.to_local())]
+    if isinstance(x, t.Tensor):
+        return [list(x.shape), [round(v, 4) for v in x.detach().double().flatten().tolist()]]
+    if isinstance(x, (list, tuple)):
+        return [plain(y) for y in x]
+    return x if isinstance(x, (int, float, str, bool, type(None))) else str(x)
+
+
+def spread(x, placement):
+    return dt.distribute_tensor(x, mesh_of("cpu", (d.get_world_size(),)), [placement])
+
+
+def numbers(*shape):
+    return t.arange(4.0 if len(shape) == 1 else 8.0).reshape(shape)
+
+
+def row(placement=None):
+    return spread(numbers(4), placement or S(0))
+
+
+def parameter():
+    return nn.Parameter(row())
+
+
+def refused(f):
+    try:
+        f()
+    except RuntimeError as error:
+        return str(error).split(" of ")[0], "created inside a custom Function" in str(error)
+
+
+@case
+def under_autograd(rank):
+    p = parameter()
+    y = p * 2
+    found = refused(lambda: p.to_local().add_(1)), refused(lambda: y.to_local().mul_(5))
+    y.to_local().sum().backward()
+    return found, p, y, p.grad
+
+
+@case
+def without_autograd(rank):
+    p, q = parameter(), parameter()
+    part = p.to_local()
+    with t.no_grad():
+        part.add_(rank + 1)
+        q.to_local().mul_(3)
+        q._local_tensor.add_(1)
+    q.detach().to_local().mul_(2)
+    nn.init.ones_(q.to_local()[:1])
+    p.to_local().data.add_(1)
+    (p * q).sum().backward()
+    return p, q, part, p.grad, q.grad
+
+
+@case
+def gradients(rank):
+    p = parameter()
+    (p * p).sum().backward()
+    p.grad.to_local().mul_(0.5)
+    d.all_reduce(p.grad.to_local())
+    return p.grad
+
+
+@case
+def both_ways(rank):
+    x = row(R())
+    part = x.to_local()
+    x.add_(1)
+    part.add_(1)
+    x.mul_(2)
+    part.mul_(2)
+    return part, x, x + 1, x._version, part._version
+
+
+@case
+def replicas_of_their_own(rank):
+    x = row(R())
+    x.to_local().add_(10 * rank)
+    return x, x.redistribute(placements=[S(0)]), d.all_reduce(x.to_local()), x
+
+
+@case
+def views(rank):
+    x, y = spread(numbers(4, 2), S(0)), spread(numbers(4, 2), S(0))
+    x.t().to_local().add_(1)
+    part = y.to_local()
+    part[0] = 5
+    part.view(-1)[1] = 9
+    part[1:].copy_(t.full((1, 2), rank))
+    return x, y, part
+
+
+@case
+def wholes(rank):
+    x, y, z = row(R()), row(R()), row()
+    x.full_tensor().add_(1)
+    y.redistribute(placements=[R()]).add_(1)
+    z.full_tensor().add_(1)
+    z.redistribute(placements=[R()]).add_(1)
+    return x, y, z
+
+
+@case
+def other_memory(rank):
+    x = row()
+    part = x.to_local()
+    part.set_(t.ones(2))
+    part.add_(1)
+    part = x.to_local()
+    part.data = t.ones(2)
+    part.add_(1)
+    return x, part
+
+
+@case
+def what_is_refused(rank):
+    """Ours only: what cannot be shared is said."""
+    if sys.argv[1] == "torch":
+        return True
+    uneven, x = spread(t.arange(5.0), S(0)), row()
+
+    tries = [
+        (NotImplementedError, "whose parts are not equal", lambda: uneven.to_local().add_(1)),
+        (ValueError, "read-only", lambda: x.to_local().numpy().fill(1)),
+    ]
+    for kind, words, f in tries:
+        try:
+            f()
+        except kind as error:
+            assert words in str(error), error
+        else:
+            raise AssertionError(words)
+    doubled, y = t.compile(lambda p: p * 2)(x.to_local()), row()
+    part = y.to_local()
+    t.compile(lambda p: p.add_(1))(part)
+    t.compile(lambda: part.add_(1))()
+    same = doubled.tolist() == (x.to_local() * 2).tolist() and y.full_tensor().tolist() == [2, 3, 4, 5]
+    return same and uneven.full_tensor().tolist() == [0, 1, 2, 3, 4]
+
+
+if __name__ == "__main__":
+    ranks.run(d, CASES, told=plain)
