@@ -12,6 +12,7 @@ import re
 import sys
 import threading
 import time
+import zlib
 from collections.abc import Iterator
 from importlib import metadata
 from pathlib import Path
@@ -90,13 +91,12 @@ EXECUTIONS = [os.environ["TORCHLIKE_EXECUTION"]] if "TORCHLIKE_EXECUTION" in os.
 # These run once: they call no operator, or do so in other processes, which say how they execute, or a compiler takes
 # their time: ours, PyTorch's or that of C++; or they choose; so do the tests of compiled functions.
 ONCE = frozenset((
-    "test_aten", "test_benchmarks", "test_casts", "test_cpp_extension_build", "test_dcp", "test_declarations",
-    "test_derive", "test_device", "test_docs", "test_dtypes", "test_example_scripts", "test_faults", "test_first_use",
-    "test_geometry",
-    "test_identity", "test_imports", "test_kernel_store", "test_layers", "test_layout", "test_numpy_elements",
-    "test_numpy_programs", "test_opcheck",
-    "test_operators_page", "test_processes", "test_promotion", "test_run", "test_schema", "test_sharding",
-    "test_spanning", "test_site", "test_stubs", "test_workers",
+    "test_32_bits", "test_aten", "test_benchmarks", "test_casts", "test_cpp_extension_build", "test_dcp",
+    "test_declarations", "test_derive", "test_device", "test_distributed", "test_docs", "test_dtypes",
+    "test_example_scripts", "test_faults", "test_first_use", "test_geometry", "test_identity", "test_imports",
+    "test_kernel_store", "test_layers", "test_layout", "test_numpy_elements", "test_numpy_programs", "test_opcheck",
+    "test_operators_page", "test_plan", "test_processes", "test_promotion", "test_run", "test_schema", "test_sharding",
+    "test_site", "test_spanning", "test_stubs", "test_workers",
 ))  # fmt: skip
 
 # These compare formulas, at many points and in programs of their own: once; with TORCHLIKE_EVERY in both executions.
@@ -113,7 +113,7 @@ if not EVERY:
 
 def pytest_configure(config: pytest.Config) -> None:
     if in_turns.QUEUE in os.environ:
-        config.pluginmanager.register(in_turns.Turns(os.environ.pop(in_turns.QUEUE)))
+        config.pluginmanager.register(in_turns.Turns(os.environ.pop(in_turns.QUEUE)), "in_turns")
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -132,8 +132,36 @@ def execution(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -
     return request.param
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+# What these folders test is executed by code that does not know which operator it runs: recorded, a sample of a test's
+# cases shows what all of them would. The others tell the two executions apart, and run all.
+ALIKE = frozenset(("amp", "decl", "extend", "fx", "interop", "nn", "ops", "optim", "sparse", "tests", "utils"))
+RECORDED = 3  # of so many cases one is also recorded; all with TORCHLIKE_EVERY
+
+
+def _sampled(items: list[pytest.Item]) -> list[pytest.Item]:
+    """Of a test marked ``one_in(n)`` and of what is recorded, a sample of the cases, the first among them.
+
+    Which, a checksum of their names says: in turns, a case of two parameters would always have the same second one.
+    """
+    first: dict[str, str] = {}
+    left = []
+    for item in items:
+        test, _, case = re.sub(r"\[(immediate|recorded)-?", "[", item.nodeid).partition("[")
+        mark = item.get_closest_marker("one_in")
+        n = mark.args[0] if mark else 1
+        if "[recorded" in item.nodeid and len(EXECUTIONS) > 1 and item.path.parent.name in ALIKE:
+            n *= RECORDED
+        if first.setdefault(test, case) == case or zlib.crc32(f"{test}[{case}".encode()) % n == 0:
+            left.append(item)
+    return left
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Both runs of a test follow each other, in one process mostly, so that the second finds its kernels compiled."""
+    if not EVERY and config.pluginmanager.has_plugin("in_turns"):
+        kept = _sampled(items)
+        config.hook.pytest_deselected(items=[item for item in items if item not in set(kept)])
+        items[:] = kept
     places: dict[str, int] = {}
     names = [re.sub(r"\[(immediate|recorded)-?", "[", item.nodeid) for item in items]
     order = {item: places.setdefault(name, len(places)) for item, name in zip(items, names, strict=True)}

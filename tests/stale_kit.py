@@ -51,3 +51,17 @@ def never_stale(story: Callable) -> None:
         found.append(numbers(story(wrap)))
     same(*found)
     assert "Interpreter" not in str(watched.pop().eager)  # no error of the interpreter's own
+
+
+def of_state(make: Callable, f: Callable, changes: list[Callable]) -> Callable:
+    """The story of a function ``f(x, state)`` that is called twice, and twice more after each change of the state."""
+
+    def story(wrap):
+        state, found = make(), []
+        run = wrap(lambda x: f(x, state))
+        for change in [lambda s: None, *changes]:
+            change(state)
+            found += [run(x2()), run(x2())]
+        return found
+
+    return story

@@ -83,6 +83,7 @@ def fail(index):
     raise ValueError(f"number {index} fails")
 
 
+@pytest.mark.once
 def test_spawned_processes(tmp_path):
     torchlike.multiprocessing.spawn(work, (str(tmp_path),), nprocs=2)
     assert sorted(p.read_text() for p in tmp_path.iterdir()) == ["0", "2"]

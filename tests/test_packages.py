@@ -183,6 +183,7 @@ for name in (share_comm_ctx, HuggingFaceStorageReader, ChildFailedError):
 """
 
 
+@pytest.mark.once
 def test_unbuilt_parts_are_named():
     subprocess.run([sys.executable, "-c", UNBUILT], check=True)
 

@@ -60,6 +60,7 @@ def test_workers_have_the_grad_mode(t):
         return list(loaded(t, 1)), list(loaded(t, 1, "fork"))
 
 
+@pytest.mark.once
 def test_workers_that_are_spawned_begin_anew():
     def run(t):
         with t.no_grad(), t.autocast("cpu"):

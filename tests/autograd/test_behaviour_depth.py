@@ -3,6 +3,7 @@
 import gc
 import threading
 
+import pytest
 from both import attempt
 from story_kit import grid, leaf, said, story
 
@@ -22,6 +23,7 @@ def test_a_deep_graph_is_freed(t):
     return x.grad
 
 
+@pytest.mark.once
 @story
 def test_a_deep_graph_runs(t):
     x, y = deep(t, lambda v: v + v * 0.0001)

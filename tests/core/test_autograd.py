@@ -504,6 +504,7 @@ def test_after_an_error_the_grad_mode_is_as_before():
 # -- size and threads ----------------------------------------------------------------------------------
 
 
+@pytest.mark.once
 def test_a_graph_of_100000_nodes():
     """It is built, run backward and freed without recursion."""
     x = torchlike.ones(2, requires_grad=True)

@@ -336,6 +336,7 @@ torch.empty_like(D())
 """.strip().splitlines()
 
 
+@pytest.mark.once
 def test_the_first_stranger_in_a_process():
     got = run(textwrap.dedent(FIRST).replace("CALLS", repr(CALLS))).splitlines()
     theirs = {

@@ -130,6 +130,7 @@ REDUCTIONS = cases("x", """
 """)  # fmt: skip
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("name", REDUCTIONS)
 def test_reductions(name):
     kink(REDUCTIONS[name], ROWS)

@@ -50,6 +50,7 @@ t.logdet(x @ x.mH) | L.pinv(x @ x.mH, hermitian=True) | L.eigvals(x).abs().sum(-
 NOT_SECOND = ("eigvals(", ".abs()", "lu(", "lu_factor", "L.cond(x, -2)", "-2)")
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("case", cases(ONE))
 @pytest.mark.parametrize("array", [A, BATCH, complex_of(A)], ids=["matrix", "batch", "complex"])
 def test_square(case, array):
@@ -127,6 +128,7 @@ SOLVES = [
 ]
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("case, x, y", SOLVES, ids=[f"{s[0]}-{i}" for i, s in enumerate(SOLVES)])
 def test_systems(case, x, y):
     product(case, "x, y", x, y, gradgrad="cholesky" not in case, jit=True)
@@ -289,6 +291,16 @@ def test_info_is_not_zero_beside_nan():
     x = torchlike.from_numpy(roots @ roots.swapaxes(1, 2) + 3e-7 * np.eye(8, dtype="float32"))  # zero but for rounding
     factor, info = torchlike.linalg.cholesky_ex(x)
     assert factor.isnan().any() and ((info > 0) == factor.isnan().flatten(1).any(1)).all()
+
+
+def test_the_exponential_of_large_matrices_is_exact_to_the_last_digits():
+    """A matrix whose powers turn the plane: sine and cosine of angles between powers of two."""
+    angle = np.array([3.0, 5.0, 6.2, 9.9, 40.0, 700.0])
+    turn = angle[:, None, None] * np.array([[0.0, 1.0], [-1.0, 0.0]])
+    for kind, digits in (("float64", 1e-15), ("float32", 6e-7)):
+        got = torchlike.matrix_exp(torchlike.from_numpy(turn.astype(kind))).numpy()
+        wrong = np.abs(got[:, 0] - np.stack([np.cos(angle), np.sin(angle)], 1)).max(1)
+        assert (wrong < digits * (4 + angle)).all()
 
 
 def test_one_triangle_is_read():

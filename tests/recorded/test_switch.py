@@ -97,6 +97,7 @@ def environ():
     return {k: v for k, v in os.environ.items() if k != "TORCHLIKE_EXECUTION"}
 
 
+@pytest.mark.once
 def test_the_variable():
     code = "import torchlike as t; print(t.get_execution(), (t.ones(2) + 1).tolist())"
     assert run(code, TORCHLIKE_EXECUTION="recorded").stdout == "recorded [2.0, 2.0]\n"

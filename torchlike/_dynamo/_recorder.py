@@ -14,7 +14,7 @@ from torchlike._core.tensor.tensor import Tensor
 from torchlike._transforms.capture.recording import Unsupported
 from torchlike._transforms.capture.structure import Passed
 from torchlike._transforms.interpreter.changes import put_item
-from torchlike._transforms.interpreter.objects import subscript
+from torchlike._transforms.interpreter.operators import subscript
 from torchlike.fx.graph import Graph
 from torchlike.fx.node import Argument, Node
 from torchlike.fx.proxy import TracerBase

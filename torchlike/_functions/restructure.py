@@ -17,7 +17,7 @@ from torchlike._core.dispatch.dispatch import call
 from torchlike._core.dispatch.inplace import demand_rebasable, demand_writable
 from torchlike._core.dispatch.observers import announced, seen, subclassed, watched
 from torchlike._core.dispatch.view_calls import call_view
-from torchlike._core.tensor import untyped_storage
+from torchlike._core.tensor import arguments, untyped_storage
 from torchlike._core.tensor.arguments import demand_given
 from torchlike._core.tensor.memory_format import demand_format, format_strides
 from torchlike._core.tensor.mutation import (
@@ -123,7 +123,10 @@ def transpose_(self, dim0, dim1):
 @method()
 def as_strided_(self, size, stride, storage_offset=None):
     """In-place ``as_strided``."""
-    return _become(self, "AsStridedBackward1", views.as_strided, (tuple(size), tuple(stride), storage_offset))
+    size, stride = (arguments.as_ints("as_strided_", n, x) for n, x in (("size", size), ("stride", stride)))
+    if storage_offset is not None:
+        storage_offset = arguments.as_int("as_strided_", "storage_offset", storage_offset)
+    return _become(self, "AsStridedBackward1", views.as_strided, (size, stride, storage_offset))
 
 
 function("as_strided_")(as_strided_)

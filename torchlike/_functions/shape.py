@@ -236,6 +236,8 @@ def as_strided(input, size, stride, storage_offset=None):
     """The storage's elements at ``storage_offset + sum(index * stride)``; a view."""
     size = arguments.as_ints("as_strided", "size", size)
     stride = arguments.as_ints("as_strided", "stride", stride)
+    if storage_offset.__class__ is not int and storage_offset is not None:
+        storage_offset = arguments.as_int("as_strided", "storage_offset", storage_offset)
     return call_view(views.as_strided, (input,), (size, stride, storage_offset))
 
 
@@ -258,7 +260,8 @@ def split(tensor, split_size_or_sections, dim=0):
     dim = dims.split_dim("split", tensor.ndim, dim)
     length = tensor.shape[dim]
     if isinstance(split_size_or_sections, list | tuple):
-        sizes = dims.check_split_sizes(length, list(split_size_or_sections), dim)
+        sizes = arguments.as_ints("split_with_sizes", "split_sizes", split_size_or_sections)
+        sizes = dims.check_split_sizes(length, sizes, dim)
         return call_views(ops.split_with_sizes, tensor, _pieces(tensor, sizes, dim), (tuple(sizes), dim))
     size = arguments.as_int("split", "split_size", split_size_or_sections)
     sizes = dims.split_sizes(length, size)
@@ -268,7 +271,7 @@ def split(tensor, split_size_or_sections, dim=0):
 @both()
 def split_with_sizes(input, split_sizes, dim=0):
     """Consecutive slices of the given lengths along ``dim``; a tuple of views."""
-    return split(input, list(split_sizes), dim)
+    return split(input, arguments.as_ints("split_with_sizes", "split_sizes", split_sizes), dim)
 
 
 @both()

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import jax
 import numpy as np
+from jax.core import Tracer
 from jax.sharding import SingleDeviceSharding
 
 import torchlike._base.device as devices
@@ -66,6 +67,11 @@ _slot: Any = Storage.__dict__["value"]
 _get, _set = _slot.__get__, _slot.__set__
 
 
+def _refuse_in_capture() -> None:
+    if state.capture is not None:
+        state.capture.refuse("writes to memory that numpy sees")
+
+
 class Shared(Storage):
     """A storage whose memory somebody else may write to; see Note [Shared memory]."""
 
@@ -88,7 +94,11 @@ class Shared(Storage):
             _set(self, new)
             memory = self.host
             if not self.shared or new.__class__ is not Array:
+                if isinstance(new, Tracer) and self.shared and not memory.alone():
+                    _refuse_in_capture()
                 return
+            if state.capture is not None and not memory.alone():
+                _refuse_in_capture()
             kept = new.shape == old.shape and new.dtype == old.dtype and memory.writable and on_host(new)
             if not kept or memory.alone():
                 part(self)
@@ -148,6 +158,8 @@ class Shared(Storage):
             form = _get(self)
             if not self.shared or form.__class__ not in _NUMBERS or not _as_stored(t) or not self.host.writable:
                 return False
+            if state.capture is not None and not self.host.alone():
+                _refuse_in_capture()
             memory, (layout, dtype) = self.host, _layout(t, form)
             if 0 in layout.strides or not _fits(new, layout.shape, dtype) or not memory.covers(*_extent(layout, dtype)):
                 return False

@@ -13,6 +13,7 @@ from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, Any
 
 import jax
+import numpy as np
 
 from torchlike._base.layout import is_dense
 from torchlike._base.state import state
@@ -248,10 +249,21 @@ class Trace:
         self.aliases = [weakref.ref(t) for t in made if id(t._storage) not in own]
         self._gradients()
 
+    def _demand_unread(self, storage: Storage) -> None:
+        """Refuse to write where an array of numpy is that was read: as it was before, or after."""
+        if storage.shared and state.interpreter is not None:
+            seen = storage.host.bytes
+            if any([np.may_share_memory(array, seen) for array in state.interpreter.arrays_read()]):
+                raise Unsupported("writes to memory that it reads as an array of numpy, too")
+
     def _writes(self) -> None:
         self.writes, self.arg_writes = [], []
+        if any([storage.value is not value for storage, value in self.record.copies]):
+            raise Unsupported("writes to a tensor over the memory of an array of numpy")
+        self.record.copies.clear()  # what is still there later is what the function keeps
         for storage in self.record.written():
             arg = self.argument_storages.get(id(storage))
+            self._demand_unread(storage)
             if arg is None:
                 self.writes.append((storage, self.slot(storage)))
             else:

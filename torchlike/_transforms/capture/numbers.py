@@ -129,7 +129,7 @@ class Numbers:
                 continue
             place, within = self._places[i]
             if within is None:
-                inputs[place] = value if isinstance(value, jax.Array) else jax.device_put(value)
+                inputs[place] = value if isinstance(value, jax.Array) else jax.device_put(self._as_first(i, value))
             else:
                 stale.add(place)
         for place in stale:
@@ -139,7 +139,17 @@ class Numbers:
         return inputs
 
     def _packed(self, values: Values, members: Sequence[int]) -> jax.Array:
-        return jax.device_put(np.array([np.asarray(v) for v in values], self._dtypes[members[0]]))
+        values = [np.asarray(v) for v in values]
+        return jax.device_put(np.array(values).astype(self._dtypes[members[0]], casting="same_kind"))
+
+    def _as_first(self, i: int, value: Any) -> Any:
+        """A number of the kind that the program was made for; TypeError where that would round it."""
+        kind = self._dtypes[i].kind
+        if kind == "f" and type(value) is int:
+            return float(value)
+        if kind in "iub" and type(value) is float:
+            raise TypeError(f"{value} where the compiled function was given a whole number")
+        return value
 
 
 def _places(dynamic: Sequence[Any]) -> list[Any]:

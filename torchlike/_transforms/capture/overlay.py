@@ -290,6 +290,7 @@ class Overlay:
         home: the type of the device of what the function reads, once known; tracers have none.
         portable: whether its program may be run elsewhere, by one process.
         spread: whether it was given, or has read, what several devices hold.
+        copies: (storage, value) of tensors that are to share memory with an array of numpy, while nobody writes there.
         abstract: whether tensors on meta from outside stand for others of their shapes, as inputs of a program.
     """
 
@@ -300,6 +301,7 @@ class Overlay:
         self.outer, self.trace = None, None
         self.cells, self.grads, self.fields, self.readers, self.sources = {}, {}, {}, {}, []
         self.together = []
+        self.copies: list[tuple[Storage, Any]] = []
         self.own = weakref.WeakValueDictionary()
 
     def begin(self) -> None:

@@ -39,13 +39,13 @@ def BUILD_LIST(i: Interpreter, f: Frame, n: int) -> None:
 
 @op
 def BUILD_SET(i: Interpreter, f: Frame, n: int) -> None:
-    f.stack.append(i.new(set(i.constants(tuple(_take(f, n))))))
+    f.stack.append(i.new(set(map(i.key, _take(f, n)))))
 
 
 @op
 def BUILD_MAP(i: Interpreter, f: Frame, n: int) -> None:
     taken = _take(f, 2 * n)
-    f.stack.append(i.new(dict(zip(i.constants(tuple(taken[::2])), taken[1::2], strict=True))))
+    f.stack.append(i.new(dict(zip(map(i.key, taken[::2]), taken[1::2], strict=True))))
 
 
 @op
@@ -77,14 +77,14 @@ def LIST_APPEND(i: Interpreter, f: Frame, n: int) -> None:
 
 @op
 def SET_ADD(i: Interpreter, f: Frame, n: int) -> None:
-    value = i.constants(f.stack.pop())
+    value = i.key(f.stack.pop())
     f.stack[-n].add(value)
 
 
 @op
 def MAP_ADD(i: Interpreter, f: Frame, n: int) -> None:
     value, key = f.stack.pop(), f.stack.pop()
-    f.stack[-n][i.constants(key)] = value
+    f.stack[-n][i.key(key)] = value
 
 
 def _all(i: Interpreter, x: Any) -> Any:
@@ -111,7 +111,7 @@ def LIST_EXTEND(i: Interpreter, f: Frame, n: int) -> None:
 @op
 def SET_UPDATE(i: Interpreter, f: Frame, n: int) -> None:
     values = _all(i, f.stack.pop())
-    f.stack[-n].update(values)
+    f.stack[-n].update(map(i.key, values))
 
 
 @op

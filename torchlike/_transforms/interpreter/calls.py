@@ -24,11 +24,12 @@ from torchlike._executor.references import VARIABLE
 from torchlike._transforms.capture.numbers import Number
 from torchlike._transforms.interpreter import trust
 from torchlike._transforms.interpreter.ancestry import note_instance
+from torchlike._transforms.interpreter.arrays import Arrays
 from torchlike._transforms.interpreter.classes import MAKERS
 from torchlike._transforms.interpreter.effects import MUTATORS, base_of
 from torchlike._transforms.interpreter.loop import coroutine_of
 from torchlike._transforms.interpreter.native import Net, open_net
-from torchlike._transforms.interpreter.objects import IN_PLACE, OPERATORS, UNARY, subscript
+from torchlike._transforms.interpreter.operators import IN_PLACE, OPERATORS, UNARY, as_given, subscript
 from torchlike._transforms.interpreter.reads import MISSING, is_container
 from torchlike._transforms.interpreter.trust import PLAIN, own, trusted, trusted_class
 
@@ -40,7 +41,7 @@ _NO_RESULT = object()
 _CACHED = type(functools.lru_cache(lambda: None))
 _told: weakref.WeakSet = weakref.WeakSet()  # cached functions of which a warning has told
 _GETTERS = (operator.itemgetter, operator.attrgetter, operator.methodcaller)
-_CALM = PLAIN | {list, tuple, dict, Tensor, slice}
+_CALM = PLAIN | {Tensor, slice}
 _OF_GRADIENTS = frozenset(("_step_unless", "_unscale", "_nonfinite"))  # by a GradScaler
 _OF_OPTIMIZERS = _OF_GRADIENTS | {"step", "zero_grad"}
 _CALLS_BACK = frozenset(("backward", "grad", "apply", "register_hook", "__call__", "step"))
@@ -57,7 +58,7 @@ _KEYED = frozenset((map, filter, sorted, max, min, functools.reduce, list.sort))
 _OF_CLASSES = frozenset(("__subclasscheck__", "mro", "__class_getitem__", "__init_subclass__"))
 
 
-class Calls:
+class Calls(Arrays):
     """The part of the interpreter that calls."""
 
     # -- entry -------------------------------------------------------------------------------------
@@ -221,6 +222,7 @@ class Calls:
     # -- what runs as it is --------------------------------------------------------------------------
     def leaf(self, f: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
         """Call a function whose effects are this library's to know."""
+        self.writes_arrays(f, args, kwargs)
         if trust.changing(f) and (self.frame is None or self.frame.watched):
             self.refuse(f"calls {getattr(f, '__name__', f)}, which gives other values in every call")
         args = self.presented(args)
@@ -235,7 +237,7 @@ class Calls:
         """Whether an operator on these values calls no code of the user's."""
         if state.active & ~CAPTURE or state.pack is not None:
             return False
-        return all([type(v) in _CALM or own(type(v).__module__) for v in values])
+        return all([_is_calm(v, 4) for v in values])
 
     def wrapped(
         self, args: tuple[Any, ...], kwargs: Mapping[str, Any], objects: bool = False
@@ -275,7 +277,7 @@ class Calls:
             raise
         if listener is not None:
             result = listener.after(f, args, kwargs, result)
-        if getrefcount(result) == VARIABLE and type(result) not in PLAIN:
+        if getrefcount(result) == VARIABLE and type(result) not in PLAIN and not self.shows_outside(result):
             self.made[id(result)] = result
         return result
 
@@ -305,6 +307,8 @@ class Calls:
             x = self.native(new, (cls, *args), kwargs)
         if not isinstance(x, cls):
             return x
+        if isinstance(self.in_class(type(x), "__del__"), types.FunctionType):
+            self.refuse(f"makes a {cls.__qualname__}, whose __del__ would not run again")
         start = self.in_class(type(x), "__init__")
         if isinstance(start, types.FunctionType):
             self.call(start, (x, *args), kwargs)
@@ -340,7 +344,11 @@ class Calls:
         if args and cls in _CONVERSIONS:
             method = self.method(args[0], _CONVERSIONS[cls])
             if method is not None:
-                return self.call(method, ())
+                found = self.call(method, ())
+                right = type(found) is cls or type(found) is Number and type(found.value) is cls
+                return (
+                    found if right and len(args) == 1 else cls(as_given(args[0], _CONVERSIONS[cls], found), *args[1:])
+                )
         if own(cls.__module__) or trust.trusted_name(cls.__module__):
             return self.leaf(cls, args, kwargs)
         self._demand_settled(cls)
@@ -441,6 +449,7 @@ class Calls:
 
     def _method_of_c(self, f: Any, x: Any, name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
         """A method that C defines, of ``x``."""
+        self.writes_arrays(f, args, kwargs, x)
         simple = _OBJECT.get(name)
         if simple is not None and not isinstance(x, type | Tensor):
             return getattr(self, simple)(x, *args)
@@ -544,6 +553,17 @@ class Calls:
     def variables(self, *x: Any) -> Any:
         """``vars``."""
         return self.attribute(x[0], "__dict__") if x else self.refuse("calls vars() of its own variables")
+
+
+def _is_calm(x: Any, depth: int) -> bool:
+    kind = type(x)
+    if kind in _CALM:
+        return True
+    if kind in (list, tuple):
+        return depth > 0 and all([_is_calm(v, depth - 1) for v in x])
+    if kind is dict:
+        return depth > 0 and all([_is_calm(v, depth - 1) for v in (*x, *x.values())])
+    return own(kind.__module__)
 
 
 class Interpreted:

@@ -17,6 +17,7 @@ from torchlike._transforms.capture.recording import Unsupported
 from torchlike._transforms.interpreter.ancestry import note_bases, of_super, replaced
 from torchlike._transforms.interpreter.effects import ABSENT, MUTATORS, OPEN, base_of
 from torchlike._transforms.interpreter.live import may_live
+from torchlike._transforms.interpreter.operators import COMPARISONS, OPERATORS, UNARY, as_given, contained, subscript
 from torchlike._transforms.interpreter.reads import MISSING, entry_name, is_container
 from torchlike._transforms.interpreter.trust import PLAIN, hidden, own, trusted_class
 
@@ -154,7 +155,12 @@ class Objects:
         """What a slot, or an attribute that C computes, holds for ``x``."""
         if self.places and (value := self.place_set("slot", x, found)) is not ABSENT:
             return value
-        value = found.__get__(x, cls)
+        try:
+            value = found.__get__(x, cls)
+        except AttributeError:
+            if type(found) is _SLOT and not self.is_made(x):
+                self.reads.add("slot", x, found, MISSING, f"{self.reads.name(x)}.{found.__name__}")
+            raise
         again = type(found) is _SLOT or type(value) in PLAIN or found.__get__(x, cls) is value
         if self.is_made(x) or not again or found.__name__ == "__class__":
             return value
@@ -344,8 +350,11 @@ class Objects:
         get = self.method(x, "__getitem__")
         if get is not None:
             return self.call(get, (key,))
+        if type(key) not in PLAIN and not isinstance(x, dict) and (place := self.method(key, "__index__")) is not None:
+            key = self.call(place, ())
         if self.is_made(x) or not is_container(x):
             self.seen(x, key)
+            key = self.key(key) if isinstance(x, dict) else key
             return self.native(subscript, (x, key), {}) if type(x) not in _HOLDERS else self.handed(subscript, x, key)
         if isinstance(x, dict):
             return self._entry(x, key)
@@ -356,6 +365,13 @@ class Objects:
             return self.live(self.reads.add("item", x, key, value, f"{self.reads.name(x)}[{key}]"), "item", x, key)
         self.reads.whole(x)
         return self.native(subscript, (x, key), {})
+
+    def key(self, x: Any) -> Any:
+        """``x`` as what a dict or set finds its value by: no live number, and hashed by no code that is not seen."""
+        x = self.constants(x) if self.lives else x
+        if type(x) not in PLAIN:
+            self.native(hash, (x,), {})
+        return x
 
     def _entry(self, x: Any, key: Any) -> Any:
         value = self.held(x, key)
@@ -381,7 +397,7 @@ class Objects:
             return any(self.truth(self.compare("==", v, value)) for v in self.iterate(x))
         x = self.present(x)
         self.seen(x)
-        return self.native(_contains, (x, value), {})
+        return self.native(contained, (x, value), {})
 
     def has_key(self, x: Any, key: Any) -> bool:
         """Whether a dict from outside has a key."""
@@ -436,7 +452,8 @@ class Objects:
         for name in ("__bool__", "__len__"):
             method = self.method(x, name)
             if method is not None:
-                return bool(self.call(method, ()))
+                found = self.call(method, ())
+                return self.truth(found if type(found) in (bool, Number) else as_given(x, name, found))
         if is_container(x) and not self.is_made(x):
             return self.truth(self.length(x))
         if type(x) in PLAIN:
@@ -509,7 +526,7 @@ class Objects:
         function, name, reflected = OPERATORS[symbol]
         if self.lives and (type(left) is Number or type(right) is Number):
             return self.of_numbers(symbol, function, left, right)
-        if symbol[-1] == "=" and symbol not in _COMPARISONS:
+        if symbol[-1] == "=" and symbol not in COMPARISONS:
             method = self.method(left, f"__i{name[2:]}")
             if method is not None:
                 result = self.call(method, (right,))
@@ -563,37 +580,3 @@ class Objects:
             return self.combined(function, x)
         method = self.method(x, name)
         return self.native(function, (x,), {}) if method is None else self.call(method, ())
-
-
-def subscript(x: Any, key: Any) -> Any:
-    """``x[key]``."""
-    return x[key]
-
-
-def _contains(x: Any, value: Any) -> bool:
-    return value in x
-
-
-_COMPARISONS = ("<", "<=", ">", ">=", "==", "!=")
-_NAMES = {
-    "+": "add", "-": "sub", "*": "mul", "@": "matmul", "/": "truediv", "//": "floordiv", "%": "mod", "**": "pow",
-    "<<": "lshift", ">>": "rshift", "&": "and", "|": "or", "^": "xor",
-}  # fmt: skip
-
-
-def _operators() -> tuple[dict[str, Any], dict[str, Any]]:
-
-    plain = {s: getattr(operator, f"{n}_" if n in ("and", "or") else n) for s, n in _NAMES.items()}
-    found = {s: (plain[s], f"__{n}__", f"__r{n}__") for s, n in _NAMES.items()}
-    found |= {f"{s}=": (getattr(operator, f"i{n}"), f"__{n}__", f"__r{n}__") for s, n in _NAMES.items()}
-    for symbol, name, reflected in (
-        ("<", "lt", "gt"), ("<=", "le", "ge"), (">", "gt", "lt"), (">=", "ge", "le"), ("==", "eq", "eq"),
-        ("!=", "ne", "ne"),
-    ):  # fmt: skip
-        found[symbol] = getattr(operator, name), f"__{name}__", f"__{reflected}__"
-    unary = {"-": (operator.neg, "__neg__"), "+": (operator.pos, "__pos__"), "~": (operator.invert, "__invert__")}
-    return found, unary
-
-
-OPERATORS, UNARY = _operators()
-IN_PLACE = frozenset([f for symbol, (f, *_) in OPERATORS.items() if symbol[-1] == "=" and symbol not in _COMPARISONS])

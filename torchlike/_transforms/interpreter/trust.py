@@ -53,7 +53,7 @@ PURE_MODULES = frozenset(("math", "cmath", "_operator", "itertools", "_functools
                           "unicodedata", "binascii", "zlib", "_abc", "_typing"))  # fmt: skip
 PURE = frozenset((
     abs, all, any, ascii, bin, callable, chr, divmod, format, hash, hex, id, isinstance, issubclass, max, min, oct, ord,
-    pow, repr, round, sorted, sum, sys.getsizeof, sys.intern, sys.getrecursionlimit, sys._getframe, functools.reduce,
+    pow, repr, round, sorted, sum, sys.getsizeof, sys.intern, sys._getframe, functools.reduce,
 ))  # fmt: skip
 PURE_TYPES = frozenset((
     bool, int, float, complex, str, bytes, bytearray, tuple, list, dict, set, frozenset, slice, range, enumerate, zip,

@@ -1,0 +1,49 @@
+"""Arrays of numpy: which ones a call writes to, and which show memory from outside."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+
+class Arrays:
+    """The part of the interpreter that knows which arrays are whose."""
+
+    reads: Any
+
+    def shows_outside(self, x: Any) -> bool:
+        """Whether ``x`` is a view of an array that was there before."""
+        if not isinstance(x, np.ndarray) or x.base is None:
+            return False
+        return any([np.may_share_memory(x, array) for array in self.arrays_read()])
+
+    def arrays_read(self) -> list[np.ndarray]:
+        """The arrays from outside that were read."""
+        return [read.holder for read in self.reads.found.values() if read.kind == "array"]
+
+    def writes_arrays(self, f: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], owner: Any = None) -> None:
+        """Refuse a call of numpy's that writes to arrays from outside, which a program would not do again."""
+        for x in _written(f, args, kwargs, owner):
+            if isinstance(x, np.ndarray) and not self.is_made(x):  # type: ignore[attr-defined]
+                self.refuse_change(f"writes to {self.reads.name(x)}")  # type: ignore[attr-defined]
+
+
+def _written(f: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any], owner: Any) -> list[Any]:
+    """What a call may write to, beside the owner of a method."""
+    out = kwargs.get("out")
+    found = [*out] if isinstance(out, tuple) else [out]
+    if isinstance(f, np.ufunc):
+        return [*found, *args[f.nin :]]
+    if isinstance(owner, np.ufunc):  # at(), reduce(), ...
+        return [*found, *(args[:1] if f.__name__ == "at" else args[2:])]
+    if isinstance(owner, np.ndarray):
+        return [*found, *args[1:]]
+    if not (getattr(f, "__module__", None) or "").startswith("numpy") or not args:
+        return found
+    try:
+        return [*found, inspect.signature(f).bind(*args, **kwargs).arguments.get("out")]
+    except (TypeError, ValueError):
+        return [*found, *args]
