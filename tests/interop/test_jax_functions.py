@@ -283,4 +283,4 @@ def test_there_and_back():
 
 def test_a_number_is_no_key():
     with pytest.raises(TypeError, match=r"expected a random key of jax, such as jax\.random\.key\(3\), got int"):
-        to_jax(torchlike.nn.functional.dropout)(jnp.ones(3), key=3)
+        to_jax(nn.functional.dropout)(jnp.ones(3), key=3)
