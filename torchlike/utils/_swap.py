@@ -22,7 +22,7 @@ class _Poisoned(AccumulateGrad):
     __slots__ = ()
 
     @property
-    def variable(self) -> Any:
+    def variable(self) -> Any:  # type: ignore[override]
         raise RuntimeError(
             "Trying to execute AccumulateGrad node that was poisoned by swap_tensors: a backward reached a tensor that "
             "was swapped after the graph was made; run the forward again"
