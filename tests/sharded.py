@@ -118,6 +118,32 @@ def shard_carries_gradients_back():
 
 
 @check
+def what_a_tensor_was_laid_out_from_stays():
+    """An optimizer's step overwrites parameters; a piece of one may be the tensor that it was made of."""
+
+    def run():
+        for compiled in (False, True):
+            for spec in (None, "dp"):
+                source = numbers(8) + 1
+                p = torch.nn.Parameter(source.shard(lines(), spec))
+                optimizer = torch.optim.AdamW([p], 0.1)
+
+                def step(p=p, optimizer=optimizer):
+                    optimizer.zero_grad()
+                    (p * p).sum().backward()
+                    optimizer.step()
+
+                step, kept = torch.compile(step) if compiled else step, []
+                for _ in range(3):
+                    step()
+                    kept.append(p.detach().shard(grid(), None))
+                assert source.tolist() == (numbers(8) + 1).tolist()
+                assert len({tuple(k.tolist()) for k in kept}) == 3 and kept[-1].tolist() == p.tolist()
+
+    both(run)
+
+
+@check
 def a_mesh_of_two_axes():
     x = numbers(8, 8).shard(grid(), ("dp", "tp"))
     assert [s.data.shape for s in x.jax().addressable_shards] == [(4, 2)] * 8

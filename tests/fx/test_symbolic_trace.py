@@ -78,13 +78,13 @@ def test_compiled(name):
     gm, root, inputs = traced(torchlike, name)
     gm.eval()
     expected = plain(gm(*inputs))
-    compiled = torchlike.compile(gm)
+    compiled = torchlike.compile(gm, fullgraph=True)
     assert plain(compiled(*inputs)) == expected and plain(compiled(*inputs)) == expected
 
 
 def test_a_changed_graph_is_compiled_anew():
     gm = torchlike.fx.symbolic_trace(lambda x: torchlike.relu(x) + 1)
-    compiled, x = torchlike.compile(gm), torchlike.tensor([-1.0, 2.0])
+    compiled, x = torchlike.compile(gm, fullgraph=True), torchlike.tensor([-1.0, 2.0])
     assert compiled(x).tolist() == [1.0, 3.0]
     next(n for n in gm.graph.nodes if n.target is torchlike.relu).target = torchlike.neg
     gm.recompile()

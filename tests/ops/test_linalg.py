@@ -293,6 +293,16 @@ def test_info_is_not_zero_beside_nan():
     assert factor.isnan().any() and ((info > 0) == factor.isnan().flatten(1).any(1)).all()
 
 
+def test_the_exponential_of_large_matrices_is_exact_to_the_last_digits():
+    """A matrix whose powers turn the plane: sine and cosine of angles between powers of two."""
+    angle = np.array([3.0, 5.0, 6.2, 9.9, 40.0, 700.0])
+    turn = angle[:, None, None] * np.array([[0.0, 1.0], [-1.0, 0.0]])
+    for kind, digits in (("float64", 1e-15), ("float32", 6e-7)):
+        got = torchlike.matrix_exp(torchlike.from_numpy(turn.astype(kind))).numpy()
+        wrong = np.abs(got[:, 0] - np.stack([np.cos(angle), np.sin(angle)], 1)).max(1)
+        assert (wrong < digits * (4 + angle)).all()
+
+
 def test_one_triangle_is_read():
     upper = np.triu(A @ A.T) + np.tril(rng.randn(3, 3), -1)
     product("L.cholesky(x, upper=True)", "x", upper, gradgrad=False)

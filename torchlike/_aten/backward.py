@@ -17,6 +17,7 @@ from torchlike._aten.packets import OpOverload, ops, packet
 from torchlike._aten.python_dispatch import invoke, without_dispatch
 from torchlike._base.dtypes import FROM_NP
 from torchlike._base.jaxprs import Literal
+from torchlike._base.state import state
 from torchlike._core.dispatch.dispatch import call
 from torchlike._core.tensor.tensor import Tensor, strided
 from torchlike._decl.batch import Batch
@@ -207,7 +208,8 @@ class Case:
         if aval is None or not self.op.dynamic[i].is_tensor:
             return None if i is None or not self.op.dynamic[i].has_default else self.op.dynamic[i].default
         with without_dispatch():
-            return self.grad.new_zeros(tuple(aval.shape))
+            zeros = self.grad.new_zeros(tuple(aval.shape))
+        return zeros if state.trace is None else state.trace.known(zeros)
 
     def plain(self, function: Callable) -> Any:
         """What a function of shapes and static arguments gives."""
@@ -230,7 +232,7 @@ class Case:
         """What a function of the arguments gives; no mode sees it computed."""
         if not any(n in self.positions and self.op.dynamic[self.positions[n]].is_tensor for n in parameters(function)):
             return self.plain(function)
-        with without_dispatch():
+        with without_dispatch() if state.trace is None else state.trace.recalling():
             return self.run(function)[0]
 
 

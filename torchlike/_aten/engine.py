@@ -6,6 +6,7 @@ from itertools import repeat
 from typing import Any
 
 from torchlike._aten import python_dispatch as layer
+from torchlike._aten.jaxpr import constant
 from torchlike._aten.lower import GRADIENTS, MULTIPLIES, Later, redispatch
 from torchlike._aten.packets import ops
 from torchlike._base import state as flags
@@ -25,7 +26,6 @@ from torchlike._core.tensor.tensor import (
     contiguous_format,
     preserve_format,
     strided,
-    wrap,
 )
 
 _aten = ops.aten
@@ -175,7 +175,7 @@ def _arguments(node: OpNode, grads: list) -> tuple:
     """What the backward kernel takes: saved values, and gradients, zeros for those that did not arrive."""
     values = _saved(node)
     for i in node.plan.diff:
-        values.append(wrap(_zeros(node.plan.outs[i])) if grads[i] is None else grads[i])
+        values.append(constant(_zeros(node.plan.outs[i])) if grads[i] is None else grads[i])
     return tuple(values)
 
 

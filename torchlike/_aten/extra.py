@@ -250,6 +250,13 @@ def _same(self: Any) -> Any:
     return self
 
 
+def _all_three(name: str, self: Any, dim: int | None, inverse: bool, counts: bool) -> tuple:
+    """The different elements, where each went, and how often each occurs: empty where that is not wanted."""
+    found = FUNCTIONS[name](self, return_inverse=True, return_counts=True, dim=dim)
+    none = [t.new_empty(0) for t in found[1:]]
+    return found[0], found[1] if inverse else none[0], found[2] if counts else none[1]
+
+
 def _item(self: Any) -> Any:
     return Tensor.item(self)
 
@@ -328,6 +335,28 @@ _add("is_contiguous.memory_format(Tensor self, MemoryFormat memory_format) -> bo
 _add("item(Tensor self) -> Scalar", _item, Tag.data_dependent_output)
 _add("clone(Tensor self, *, MemoryFormat? memory_format=None) -> Tensor", _method("clone"))
 _add("nonzero(Tensor self) -> Tensor", lambda self: FUNCTIONS["nonzero"](self), Tag.dynamic_output_shape)
+_add("masked_select(Tensor self, Tensor mask) -> Tensor", _function("masked_select"), Tag.dynamic_output_shape)
+_COUNTED = "bool return_inverse=False, bool return_counts=False"
+_THREE = "-> (Tensor, Tensor, Tensor)"
+_add(
+    f"_unique2(Tensor self, bool sorted=True, {_COUNTED}) {_THREE}",
+    lambda self, sorted=True, inverse=False, counts=False: _all_three("unique", self, None, inverse, counts),
+    Tag.dynamic_output_shape,
+)
+_add(
+    f"unique_dim(Tensor self, int dim, bool sorted=True, {_COUNTED}) {_THREE}",
+    lambda self, dim, sorted=True, inverse=False, counts=False: _all_three("unique", self, dim, inverse, counts),
+    Tag.dynamic_output_shape,
+)
+_add(
+    f"unique_consecutive(Tensor self, {_COUNTED}, int? dim=None) {_THREE}",
+    lambda self, inverse=False, counts=False, dim=None: _all_three("unique_consecutive", self, dim, inverse, counts),
+    Tag.dynamic_output_shape,
+)
+_add("bincount(Tensor self, Tensor? weights=None, SymInt minlength=0) -> Tensor", _function("bincount"),
+     Tag.dynamic_output_shape)  # fmt: skip
+_add("repeat_interleave.Tensor(Tensor repeats, *, SymInt? output_size=None) -> Tensor",
+     _function("repeat_interleave"), Tag.dynamic_output_shape)  # fmt: skip
 _add("reshape(Tensor(a) self, SymInt[] shape) -> Tensor(a)", lambda self, shape: self.reshape(shape))
 _add("contiguous(Tensor(a) self, *, MemoryFormat memory_format=0) -> Tensor(a)", _method("contiguous"))
 _add("expand_as(Tensor(a) self, Tensor other) -> Tensor(a)", _method("expand_as"))

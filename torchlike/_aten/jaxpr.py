@@ -14,6 +14,7 @@ from torchlike._aten.packets import ops
 from torchlike._aten.python_dispatch import without_dispatch
 from torchlike._base.dtypes import FROM_NP
 from torchlike._base.jaxprs import Literal
+from torchlike._base.state import state
 from torchlike._core.tensor.tensor import contiguous_format, strided, wrap
 
 _aten = ops.aten
@@ -136,7 +137,12 @@ def run(closed: Any, inputs: Any) -> list:
 
 
 def _constant(x: Any) -> Any:
-    return np.asarray(x).item() if not np.ndim(x) else wrap(x)
+    return np.asarray(x).item() if not np.ndim(x) else constant(x)
+
+
+def constant(value: Any) -> Any:
+    """A tensor of a value that follows from shapes alone."""
+    return wrap(value) if state.trace is None else state.trace.known(wrap(value))
 
 
 class Wrapped:
@@ -176,14 +182,22 @@ def _equation(eqn: Any, args: list) -> list:
         given = [whole(a) for a in args]
         return [Later(lambda: whole(run(inner, given)[0]), eqn.params["rank"])]
     if eqn.primitive.name == "unseen":
-        with without_dispatch():
+        with without_dispatch() if state.trace is None else state.trace.recalling():
             return [whole(x) for x in run(inner, [whole(a) for a in args])]
     if inner is not None:
         return run(inner if hasattr(inner, "jaxpr") else _Closed(inner), args)
     if eqn.primitive.name not in _SHAPED and all(is_number(a) for a in args):
         return _folded(eqn, args)
+    eqn = eqn.replace(params={name: _plain(x) for name, x in eqn.params.items()})
     out = RULES[eqn.primitive.name](eqn, *args)
     return list(out) if eqn.primitive.multiple_results else [out]
+
+
+def _plain(x: Any) -> Any:
+    """A parameter with numpy's integers as Python's, which graphs keep."""
+    if type(x) in (tuple, list):
+        return type(x)(map(_plain, x))
+    return int(x) if isinstance(x, np.integer) else x
 
 
 class _Closed:

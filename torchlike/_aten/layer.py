@@ -103,13 +103,18 @@ def _keep(made: Any, out: Tensor, differentiable: bool) -> None:
 def _node(op: Any, plan: Any, edges: list, saved: list) -> Any:
     """A node; what a plan keeps by value is kept as it is where there is no value."""
     versions = [x._vc.version if isinstance(x, Tensor) else None for x in saved]
-    apart = plan.apart
+    apart, given = plan.apart, list(saved)
     if apart and any(layer.has_dispatch(type(x)) for x in saved):
         plan.apart = ()
     try:
-        return operator_node.make(op, plan, edges, saved, versions)
+        made = operator_node.make(op, plan, edges, saved, versions)
     finally:
         plan.apart = apart
+    if state.trace is not None:
+        for new, old in zip(saved, given, strict=True):
+            if new is not old:
+                state.trace.kept(new, old)
+    return made
 
 
 def _stand(x: Any) -> Any:

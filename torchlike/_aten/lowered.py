@@ -7,15 +7,20 @@ declarations (``aten=``).
 import math
 from typing import Any
 
+import numpy as np
+
 import torchlike._base.dtypes as dtypes
 from torchlike._aten.extra import SOURCE  # noqa: F401  (the overloads used here)
+from torchlike._aten.jaxpr import constant
 from torchlike._aten.lower import CALLS, lowers, redispatch, viewable
 from torchlike._aten.packets import ops
 from torchlike._aten.python_dispatch import invoke_with, normalised, without_dispatch
+from torchlike._base.state import state
 from torchlike._core.dispatch.dispatch import call
 from torchlike._core.tensor.mutation import write
 from torchlike._core.tensor.tensor import Tensor, contiguous_format, strided, value_of
 from torchlike._decl.op import REGISTRY
+from torchlike._executor.immediate import zeros
 
 _aten = ops.aten
 
@@ -146,17 +151,56 @@ def _unused(input: Any) -> None:
 def native_batch_norm(
     input: Any, weight: Any, bias: Any, mean: Any, var: Any, momentum: float, eps: float, instances: bool
 ) -> Any:
+    if instances:
+        return _of_instances(input, weight, bias, mean, var, momentum, eps)
     op, new = REGISTRY["native_batch_norm"], {}
 
     def compute(input: Any, weight: Any, bias: Any, mean: Any, var: Any, *rest: Any) -> Any:
-        *out, new["mean"], new["var"] = call(op, (input, weight, bias, mean, var, momentum, eps), (instances,))
+        *out, new["mean"], new["var"] = call(op, (input, weight, bias, mean, var, momentum, eps), (False,))
         return tuple(out)
 
     args = input, weight, bias, mean, var, True, momentum, eps
     _unused(input)
     func = _aten.native_batch_norm.default
     out = invoke_with(compute, func, *normalised(func, args, {}))
+    _written_later(mean, var)
     return (*out, new.get("mean", mean), new.get("var", var))
+
+
+def _of_instances(input: Any, weight: Any, bias: Any, mean: Any, var: Any, momentum: float, eps: float) -> tuple:
+    """A batch of one, whose channels are those of all elements."""
+    n, c, *rest = input.shape
+    weight, bias, *stats = [
+        t if t is None else redispatch(_aten.repeat.default, t, [n]) for t in (weight, bias, mean, var)
+    ]
+    if not input.is_contiguous():
+        input = redispatch(_aten.clone.default, input, memory_format=contiguous_format)
+    flat = redispatch(_aten.view.default, input, [1, n * c, *rest])
+    _unused(input)
+    args = flat, weight, bias, *stats, True, momentum, eps
+    out, *kept = redispatch(_aten.native_batch_norm.default, *args)
+    moved = [_mean_over_instances(t, new, [n, c]) for t, new in zip((mean, var), stats, strict=True)]
+    _written_later(mean, var)
+    kept = [redispatch(_aten.view.default, t, [n, c, *[1] * len(rest)]) for t in kept]
+    return redispatch(_aten.view.default, out, [n, c, *rest]), *kept, *moved
+
+
+def _mean_over_instances(running: Any, new: Any, shape: list) -> Any:
+    """A running statistic, moved to the mean of those that all instances have moved."""
+    if running is None:
+        return constant(zeros((0,), np.dtype(np.float32)))
+    target = redispatch(_aten.alias.default, running)
+    mean = redispatch(_aten.mean.dim, redispatch(_aten.view.default, new, shape), [0])
+    redispatch(_aten.copy_.default, target, mean)
+    return mean
+
+
+def _written_later(*running: Any) -> None:
+    """Tell a trace that running statistics, which the call shown has moved, are written by the caller."""
+    if state.trace is not None:
+        for t in running:
+            if t is not None:
+                state.trace.expect(t._storage)
 
 
 @lowers("_native_batch_norm_eval")
@@ -176,11 +220,16 @@ def dropout(input: Any, words: Any, p: float, channels: int) -> Any:
         return noise
 
     func = _aten.bernoulli_.float
-    noise = redispatch(_aten.empty_like.default, input)
+    if channels:
+        whole = input.shape[:channels]
+        noise = redispatch(_aten.new_empty.default, input, [*whole, *[1] * (input.ndim - channels)])
+    else:
+        noise = redispatch(_aten.empty_like.default, input)
     noise = invoke_with(draw, func, *normalised(func, (noise, 1 - p), {}))
     noise = redispatch(_aten.div_.Scalar, noise, 1 - p)
     out = redispatch(_aten.mul.Tensor, input, noise)
-    return out, keep[0] if keep else redispatch(_aten.ne.Scalar, noise, 0)
+    drawn = keep and (state.trace is None or not input.requires_grad)  # else gradients need it as a step
+    return out, keep[0] if drawn else redispatch(_aten.ne.Scalar, noise, 0)
 
 
 def _scaled(t: Any, factor: float) -> Any:

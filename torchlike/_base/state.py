@@ -16,6 +16,7 @@ class State(threading.local):
     are inference tensors. ``pack``: the default hooks of saved tensors, (pack, unpack, outer ones) or
     None; ``pack_refused``: the message of the error that setting some gives, or None. ``task``: the
     backward that runs, or None. ``capture``: what a compiled function needs of the outside, while it is traced.
+    ``trace``: what makes a graph of the calls of this thread, and is told of tensors that come or change otherwise.
     ``recorder``: what records the calls of this thread; None if they run at once. ``interpreter``: what runs the
     user's Python code while a function is captured. ``function_modes``,
     ``dispatch_modes``: the modes that are active, the innermost last. ``overrides_off``: 1 where
@@ -34,6 +35,7 @@ class State(threading.local):
     task: Any = None
     selective: Any = None
     capture: Any = None
+    trace: Any = None
     multithreading = True
     view_replay = False
     recorder: Any = None
@@ -70,6 +72,16 @@ INFERENCE = 8
 REMAT = 16  # a checkpointed region runs again
 DISPATCH = 32  # a TorchDispatchMode is active
 CAPTURE = 64  # a function is captured: what its calls read becomes inputs of a program
+
+
+class untraced:
+    """A context in which values may be read although a graph of the calls is made: they choose nothing that it has."""
+
+    def __enter__(self) -> None:
+        self._before, state.trace = state.trace, None
+
+    def __exit__(self, *exc: Any) -> None:
+        state.trace = self._before
 
 
 class Context:

@@ -17,7 +17,7 @@ from torchlike._executor import level, sparse
 from torchlike._executor.immediate import Abstract
 from torchlike._executor.kernels import jit
 from torchlike._executor.pending import Array, Pending, kind_of, pending, settled
-from torchlike._executor.references import SLOT, TWO
+from torchlike._executor.references import SHARING, SLOT, TWO, shared
 
 if TYPE_CHECKING:
     from torchlike._decl.typed import Indices, Static, Value
@@ -150,6 +150,8 @@ def _alone(tree: Any) -> bool:
     """Whether each value of a tree is an array that only a storage (or loan) and the tree hold."""
     classes = {*map(type, _leaves(tree))}
     if classes - {Array, Pending} or max(map(getrefcount, _leaves(tree)), default=0) > TWO:
+        return False
+    if SHARING and any(map(shared, _leaves(tree))):
         return False
     return Pending not in classes or all(
         [v.array is None or getrefcount(v.array) <= SLOT for v in _leaves(tree) if v.__class__ is Pending]

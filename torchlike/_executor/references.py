@@ -3,6 +3,12 @@
 Interpreters differ in what counts besides the holders (Python 3.14 lends references to calls). So values are counted by
 ``map(getrefcount, values)``, where no variable of ours holds them, and what one holder more makes of the count is
 measured once. Where it is not one more, the numbers are 0: then everything counts as held, and nothing is overwritten.
+
+Note [Shared pieces]
+~~~~~~~~~~~~~~~~~~~~
+Arrays over several devices may have a piece in common with the array that they were made of. jax does not count that:
+to overwrite one is to delete the other. So ``sharing`` lets the new one hold the old one, which counts, and who would
+overwrite the new one asks ``shared``.
 """
 
 from __future__ import annotations
@@ -52,3 +58,23 @@ ONE = in_list()  # holder, for map(getrefcount, values)
 TWO = ONE and ONE + 1
 SLOT = in_slot()  # holds it alone, for getrefcount(holder.value)
 VARIABLE = in_variable()  # a variable holds it alone, for getrefcount(variable)
+
+SHARING: list[bool] = []  # not empty once arrays have had a piece in common
+
+
+def sharing(new: Any, old: Any) -> Any:
+    """``new``, an array that may have a piece in common with ``old``; see Note [Shared pieces]."""
+    if new is not old:
+        new._source = old
+        SHARING[:] = [True]
+    return new
+
+
+def shared(value: Any) -> bool:
+    """Whether somebody holds an array that has a piece in common with this one, which was made of it."""
+    while (source := getattr(value, "_source", None)) is not None:
+        if getrefcount(source) > VARIABLE + 1:  # the new array and the variable
+            return True
+        value = source
+        del source
+    return False

@@ -15,6 +15,7 @@ import numpy as np
 from jax.sharding import Sharding, SingleDeviceSharding
 
 from torchlike._executor.pending import Array, Pending, settled
+from torchlike._executor.references import sharing
 
 if TYPE_CHECKING:
     from torchlike._decl.typed import Value
@@ -51,8 +52,11 @@ def laid(value: Value, sharding: Sharding) -> Any:
     if value.sharding.is_equivalent_to(sharding, value.ndim) and value.committed:
         return value
     if sharding.is_fully_addressable or not value.is_fully_addressable:
-        return jax.device_put(value, sharding)
-    return jax.make_array_from_callback(value.shape, sharding, lambda index: value[index])
+        new = jax.device_put(value, sharding)
+    else:
+        new = jax.make_array_from_callback(value.shape, sharding, lambda index: value[index])
+    alike = sharding.shard_shape(value.shape) == value.sharding.shard_shape(value.shape)
+    return sharing(new, value) if alike else new
 
 
 def full(shape: tuple[int, ...], number: Any, dtype: Any, like: Value = None) -> Any:
@@ -81,7 +85,8 @@ def first_piece(array: jax.Array) -> jax.Array:
     """What this process's first device has of an array, as one like any other: on that device, and bound to none."""
     piece = array.addressable_shards[0].data
     (home,) = piece.devices()
-    return Array(piece.aval, SingleDeviceSharding(home), [piece], committed=home != jax.local_devices()[0])
+    new = Array(piece.aval, SingleDeviceSharding(home), [piece], committed=home != jax.local_devices()[0])
+    return sharing(new, array)
 
 
 def constrained(run: Callable[..., Any], layouts: dict[int, Sharding]) -> Callable[..., Any]:

@@ -7,10 +7,11 @@ import torchlike._base.dtypes as dtypes
 from torchlike._base import dims
 from torchlike._base.deterministic import alert_not_deterministic, determinism
 from torchlike._base.layout import contiguous_strides, has_overlap
+from torchlike._base.state import state, untraced
 from torchlike._core.conversion import indexing
 from torchlike._core.conversion.convert import host, place
 from torchlike._core.conversion.device_moves import move
-from torchlike._core.conversion.indexing import MASKS, check_mask, demand_bool, fixed, known, warn_byte_mask
+from torchlike._core.conversion.indexing import MASKS, check_mask, demand_bool, known, places_of, warn_byte_mask
 from torchlike._core.conversion.numbers import fitting
 from torchlike._core.dispatch.dispatch import call
 from torchlike._core.dispatch.expanded import fill_inplace
@@ -45,6 +46,10 @@ def _put(run, op, input, indices, values, accumulate):
     if not isinstance(values, Tensor):
         raise TypeError(f"{name}(): argument 'values' (position 3) must be Tensor, not {type(values).__name__}")
     tensors = arguments.as_tensors(name, "indices", list(indices))
+    if state.dispatch_modes and any([t.dtype in MASKS for t in tensors]) and not (
+        state.grad and (input.requires_grad or values.requires_grad)
+    ):  # fmt: skip
+        return seen(f"{name}.default", input, tensors, values, bool(accumulate))
     if len(tensors) == 1 and tensors[0].dtype in MASKS and values.numel() == 1 and not accumulate:
         return _put_number(run, input, tensors[0], values)
     where = _positions(input, tensors)
@@ -73,7 +78,7 @@ def _positions(input, indices):
             if x.dtype is dtypes.uint8:
                 warn_byte_mask()
             check_mask(input, len(out), x)
-            out += [fixed(i, input.device) for i in np.nonzero(known(x))]
+            out += places_of(x, input.device)
         elif x.dtype in (dtypes.int64, dtypes.int32):
             out.append(x)
         else:
@@ -209,9 +214,17 @@ def masked_select(input, mask, *, out=None):
             "vmap: Attempted to vmap over `mask` in torch.masked_select(self, mask) We cannot support this because for "
             "each batch this would return a differently shaped Tensor. Use torch.where(mask, input, other)."
         )
-    where = np.flatnonzero(np.broadcast_to(known(mask), shape))
-    inputs = (input, mask, fresh(place(where, input.device)))
+    inputs = (input, mask, _true_places(input, mask, shape))
     return call(ops.masked_select, inputs, ()) if out is None else call_out(ops.masked_select, inputs, (), out)
+
+
+def _true_places(input, mask, shape):
+    """Where the mask, of this shape, is true; in a graph that is made they are a step if gradients will read them."""
+    if state.trace is not None and state.grad and input.requires_grad:
+        return places_of(mask.expand(shape).reshape(-1), input.device)[0]
+    with untraced():  # the call is that of the mask
+        where = np.flatnonzero(np.broadcast_to(known(mask), shape))
+    return fresh(place(where, input.device))
 
 
 # -- where the nonzero elements are --------------------------------------------------------------

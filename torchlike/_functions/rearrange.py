@@ -18,6 +18,7 @@ from torchlike._core.conversion.indexing import assign
 from torchlike._core.conversion.numbers import fitting
 from torchlike._core.dispatch.dispatch import call
 from torchlike._core.dispatch.inplace import call_inplace
+from torchlike._core.dispatch.observers import seen, watched
 from torchlike._core.dispatch.out import call_out
 from torchlike._core.tensor import arguments
 from torchlike._core.tensor.memory_order import restride
@@ -331,7 +332,10 @@ def combinations(input, r=2, with_replacement=False):
     rows = np.array(list(choose(np.arange(input.shape[0]), r)), np.int64).reshape(-1, r)
     if not input.shape[0]:
         return input.new_empty(rows.shape)
-    return call(join.gathered, (input, fresh(place(rows, input.device))), (0,))
+    places = fresh(place(rows, input.device))
+    if state.dispatch_modes:
+        places = seen("lift_fresh.default", places)
+    return call(join.gathered, (input, places), (0,))
 
 
 # -- turning and repeating -----------------------------------------------------------------------
@@ -379,6 +383,8 @@ def _repeat_index(repeats, output_size):
         raise RuntimeError(f"repeats must be 0-dim or 1-dim tensor (got {repeats.ndim} dimensions)")
     if repeats.dtype not in (dtypes.int64, dtypes.int32):
         raise NotImplementedError(f"\"repeat_interleave_cpu\" not implemented for '{repeats.dtype.scalar_name}'")
+    if watched(repeats):
+        return seen("repeat_interleave.Tensor", repeats, output_size=output_size)
     if mapped(repeats):
         return one_by_one(functools.partial(_repeat_index, output_size=output_size), repeats)
     if isinstance(value_of(repeats), jax.core.Tracer):

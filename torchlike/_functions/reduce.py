@@ -12,6 +12,7 @@ from torchlike._base.state import state
 from torchlike._core.autograd import node as nodes
 from torchlike._core.dispatch.bind import front
 from torchlike._core.dispatch.dispatch import call
+from torchlike._core.dispatch.observers import seen, watched
 from torchlike._core.tensor import arguments
 from torchlike._core.tensor.memory_order import restride
 from torchlike._core.tensor.tensor import Tensor, fresh, value_of
@@ -74,6 +75,8 @@ both("nanquantile")(_quantiles([sorting.nanquantile, sorting.nanquantile_scalar]
 
 def _known(name, t):
     """The values of a tensor as numpy; an error that says why where there are none."""
+    if state.trace is not None:
+        state.trace.read(t)
     value = value_of(t)
     if isinstance(value, LevelValue):
         raise dynamic_shape(name)
@@ -136,6 +139,14 @@ def _packed(results, wanted, dim, input, node):
     if input._rg and state.grad:
         tensors[0]._edge, tensors[0]._rg = (node(input, tensors[0]), 0), True
     return tensors if len(tensors) > 1 else tensors[0]
+
+
+def _shown(results, wanted, input, node):
+    """The first result that the modes gave, with the wanted others; its history is a ``node``."""
+    chosen = [results[0], *[r for r, yes in zip(results[1:], wanted, strict=True) if yes]]
+    if input._rg and state.grad:
+        chosen[0]._edge, chosen[0]._rg = (node(input, chosen[0]), 0), True
+    return tuple(chosen) if len(chosen) > 1 else chosen[0]
 
 
 def _no_complex(name, input):
@@ -215,6 +226,11 @@ def unique(input, sorted=True, return_inverse=False, return_counts=False, dim=No
     """
     arguments.as_tensor_arg("unique", "input", input)
     _no_complex("unique", input)
+    wanted = return_inverse, return_counts
+    if watched(input):
+        shown = seen("_unique2.default", input, sorted, *wanted) if dim is None else seen(
+            "unique_dim.default", input, dim, sorted, *wanted)  # fmt: skip
+        return _shown(shown, wanted, input, Unique2Backward0 if dim is None else UniqueDimBackward0)
     values = _known("unique", input)
     if dim is None:
         found = _unique_flat(values)
@@ -222,7 +238,7 @@ def unique(input, sorted=True, return_inverse=False, return_counts=False, dim=No
         dim = wrap_dim(dim, values.ndim)
         found = _unique_slices(values, dim)
     node = Unique2Backward0 if dim is None else UniqueDimBackward0
-    return _packed(found, (return_inverse, return_counts), dim, input, node)
+    return _packed(found, wanted, dim, input, node)
 
 
 @both()
@@ -235,6 +251,11 @@ def unique_consecutive(input, return_inverse=False, return_counts=False, dim=Non
     """
     arguments.as_tensor_arg("unique_consecutive", "input", input)
     _no_complex("unique_consecutive", input)
+    if watched(input):
+        wanted = return_inverse, return_counts
+        return _shown(
+            seen("unique_consecutive.default", input, *wanted, dim), wanted, input, UniqueConsecutiveBackward0
+        )
     values = _known("unique_consecutive", input)
     shape = values.shape
     if dim is None:
@@ -268,6 +289,8 @@ def bincount(input, weights=None, minlength=0):
         raise NotImplementedError(
             f"\"bincount_cpu\" not implemented for '{input.dtype.scalar_name}'; it counts integers"
         )
+    if watched(input):
+        return seen("bincount.default", input, weights, minlength)
     if mapped(input) or mapped(weights):
         return one_by_one(functools.partial(bincount, minlength=minlength), input, weights)
     values = _known("bincount", input)

@@ -170,7 +170,12 @@ def _spread(mask, dim, ndim):
     return (mask != 0).reshape((1,) * dim + mask.shape + (1,) * (ndim - dim - mask.ndim))
 
 
+def _index_mask_calls(name):
+    return lambda aten, self, mask, values, dim: aten[name](self, [*[None] * dim, mask], values)
+
+
 @op("_index_mask(Tensor self, Tensor mask, Tensor values, int dim) -> Tensor", variants="inplace",
+    aten={"calls": _index_mask_calls("index_put"), "calls_inplace": _index_mask_calls("index_put_")},
     node="IndexPutBackward", vjp={
         "self": lambda grad, mask, dim: jnp.where(_spread(mask, dim, grad.ndim), 0, grad),
         "values": lambda grad, mask, dim, values_aval: jnp.sum(
@@ -487,6 +492,7 @@ def masked_fill_tensor(self, mask, value):
 
 
 @op("_masked_select(Tensor self, Tensor mask, Tensor index) -> Tensor", variants="", node="MaskedSelectBackward",
+    aten={"calls": lambda aten, self, mask, index: aten.masked_select(self, mask)},
     out="apart", saved="mask! self!")  # fmt: skip
 def masked_select(self, mask, index):
     """Elements of ``self``, broadcast with ``mask``, at flat positions."""

@@ -201,6 +201,8 @@ def repeat_index(repeats, output_size):
 
 
 @op("_gathered(Tensor self, Tensor index, int dim) -> Tensor", variants="", node="IndexSelectBackward",
+    aten={"calls": lambda aten, self, index, dim: aten.index_select(self, dim, index) if index.ndim == 1
+          else aten["index.Tensor"](self, [*[None] * dim, index])},
     saved="dim index self_sym_sizes")  # fmt: skip
 def gathered(self, index, dim):
     """``index_select`` of indices that are known to be in range."""

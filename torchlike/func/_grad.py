@@ -11,7 +11,8 @@ from torchlike._core.autograd.fields import mark
 from torchlike._core.dispatch.bind import FUNCTIONS
 from torchlike._core.dispatch.dispatch import refresh
 from torchlike._core.overrides.torch_function import unseen
-from torchlike._core.tensor.tensor import Tensor
+from torchlike._core.tensor.tensor import Tensor, preserve_format
+from torchlike._executor.level import mapped
 from torchlike._functions.like import zeros_like
 from torchlike._transforms.levels.grad import GradLevel
 from torchlike._transforms.levels.levels import level_below
@@ -74,7 +75,7 @@ def grad_and_value(func: Callable, argnums: int | tuple[int, ...] = 0, has_aux: 
                     value, aux = _lowered(level, out), _lowered(level, aux) if has_aux else None
         finally:
             level.end()
-        seed = FUNCTIONS["ones_like"](value) if value.is_meta else None
+        seed = _seed(value) if value.is_meta or state.dispatch_modes else None
         found = _pulled(level, [root], [seed], edges, flat, keep=False, create=None)
         result = tree_unflatten(found, spec)
         return result, (value, aux) if has_aux else value
@@ -204,6 +205,13 @@ def _lowered(level: GradLevel, tree: Any) -> Any:
         return level.lower(x)
 
     return tree_map(lower, tree)
+
+
+def _seed(value: Tensor) -> Tensor:
+    """The gradient 1 of ``value``, as a call: one for all examples of a map."""
+    if mapped(value):
+        return FUNCTIONS["ones"](tuple(value.shape), dtype=value.dtype, device=value.device)
+    return FUNCTIONS["ones_like"](value, memory_format=preserve_format)
 
 
 def _pulled(level, roots, seeds, edges, arguments, keep, create) -> list[Tensor]:  # type: ignore[no-untyped-def]

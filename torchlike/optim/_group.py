@@ -17,7 +17,7 @@ from torchlike._core.dispatch.dispatch import call
 from torchlike._core.dispatch.observers import subclassed
 from torchlike._core.tensor.memory_order import apart, restride
 from torchlike._core.tensor.mutation import write
-from torchlike._core.tensor.tensor import Tensor, value_of, wrap
+from torchlike._core.tensor.tensor import Tensor, carried, carry, value_of, wrap
 from torchlike._decl.derive import Derived
 from torchlike._executor import fused, spread
 from torchlike._executor.sparse import LAYER
@@ -52,7 +52,14 @@ def zeros_like(p):
 
 def filled_like(p, number):
     """One number in the shape, dtype, memory order and layout over devices of a parameter."""
-    return _laid_as(_kept(tuple(p.shape), number, p.dtype, p), p)
+    return as_kind(_laid_as(_kept(tuple(p.shape), number, p.dtype, p), p), p)
+
+
+def as_kind(t, p):
+    """The new state tensor ``t``, with what a parameter of a mesh of devices knows of that."""
+    if type(p)._carried:
+        carry(t, carried(p))
+    return t
 
 
 def _laid_as(t, p):

@@ -6,7 +6,7 @@ from torchlike._core.tensor.tensor import Tensor, value_of, wrap
 from torchlike._ops import optim as rules
 from torchlike._ops import optim_sparse as sparse_rules
 from torchlike.optim._as_function import updates
-from torchlike.optim._group import GroupOptimizer, demand, demand_flags, demand_rate, scalar_count, zeros_like
+from torchlike.optim._group import GroupOptimizer, as_kind, demand, demand_flags, demand_rate, scalar_count, zeros_like
 from torchlike.optim._sparse import advance
 
 __all__ = ["SGD", "sgd"]
@@ -149,7 +149,7 @@ def _buffer(p):
     """A momentum buffer whose values do not matter yet."""
     grad = p.grad
     plain = grad is not None and state.capture is None and not subclassed(grad)
-    return wrap(value_of(grad)) if plain else zeros_like(p)
+    return as_kind(wrap(value_of(grad)), p) if plain else zeros_like(p)
 
 
 def _first(first):

@@ -24,6 +24,7 @@ from torchlike._core.dispatch.view_calls import call_view
 from torchlike._core.overrides.torch_function import DOORS, unseen
 from torchlike._core.tensor.memory_order import restride
 from torchlike._core.tensor.shared_memory import adopt, array_over, has_gaps, over
+from torchlike._core.tensor.storage import CAPTURES
 from torchlike._core.tensor.tensor import Tensor, alias, array_of, device_of, fresh, value_of
 from torchlike._core.tensor.untyped_storage import TypedStorage, UntypedStorage
 from torchlike._executor.immediate import Abstract, uploaded
@@ -103,6 +104,11 @@ def warn_of_copy(data: Any, name: str) -> None:
 def new_tensor(data: Any, dtype: Any = None, device: DeviceLike = None, requires_grad: bool = False) -> Tensor:
     """A new tensor with a copy of ``data``."""
     dtype = None if dtype is None else dtypes.as_dtype(dtype)
+    if isinstance(data, Tensor) and state.dispatch_modes:
+        detached = data.detach()
+        options = {"dtype": dtype or data.dtype, "device": data.device if device is None else devices.as_device(device)}
+        t = seen("_to_copy.default", detached, **options)
+        return requiring(t) if requires_grad else t
     if isinstance(data, Tensor | jax.Array):
         value = array_of(data) if isinstance(data, Tensor) else data
         if device is None and isinstance(data, Tensor):
@@ -287,6 +293,8 @@ def _no_numbers(t: Tensor) -> NoReturn:
 
 def host(t: Tensor) -> np.ndarray:
     """The tensor's value as a read-only numpy array."""
+    if CAPTURES and state.trace is not None:
+        state.trace.read(t)
     value = value_of(t) if state.capture is None else state.capture.numbers(t)
     if isinstance(value, Abstract):
         _no_numbers(t)
@@ -297,7 +305,9 @@ def host(t: Tensor) -> np.ndarray:
 
 
 def _demand_memory(t: Tensor) -> None:
-    """Refuse a tensor with a tangent: what reads its memory would lose that."""
+    """Refuse a tensor with a tangent, or a graph's that is made: what reads its memory would lose that."""
+    if state.trace is not None:
+        state.trace.read(t)
     if any([level.hides(t._storage) for level in state.levels]):
         raise RuntimeError(
             "Cannot access data pointer of Tensor that doesn't have storage: inside of jvp() use .tolist() instead"
@@ -483,6 +493,8 @@ def jax_array(t: Tensor) -> jax.Array:
     """The value as a ``jax.Array``, without a copy (later in-place changes of the tensor do not reach it)."""
     if isinstance(t._storage.form, SparseValue):
         raise TypeError(f"jax() is not supported for tensors of layout {t.layout}; use .to_dense().jax()")
+    if state.trace is not None:
+        state.trace.read(t)
     return array_of(t)
 
 

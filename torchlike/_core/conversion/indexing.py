@@ -67,7 +67,8 @@ def gathered(view: Tensor, indices: list[Any]) -> Tensor:
     """What ``indices`` take out of ``view``: by dimension None, or a tensor, ``...`` for a mask's further ones."""
     if state.dispatch_modes and _named(view, indices):
         return seen("index.Tensor", view, [x for x in indices if x is not ...])
-    mask, dim = _single_mask(view, indices)
+    traced = CAPTURES and state.trace is not None
+    mask, dim = (None, 0) if traced else _single_mask(view, indices)
     taken = _taken(view, indices) if view._storage.shared else None
     if taken is not None:
         out, where = taken
@@ -205,7 +206,7 @@ def _resolve(t: Tensor, index: Any) -> tuple[Tensor, list[Any] | None]:
         elif x is None or x is True or x is False:
             t = call_view(views.unsqueeze, (t,), (dim,))
             if x is not None:
-                _record(indices, dim, fixed(np.zeros(int(x), np.int64), t.device))
+                _record(indices, dim, _lifted(fixed(np.zeros(int(x), np.int64), t.device)))
             dim += 1
         else:
             _record(indices, dim, x)
@@ -265,13 +266,14 @@ def _item(t: Tensor, x: Any) -> Any:
     if isinstance(x, np.integer):
         return int(x)
     if isinstance(x, np.ndarray):
-        return _tensor_item(fixed(x if x.dtype in _NUMPY_KINDS or not x.ndim else x.astype(np.int64), t.device))
+        array = x if x.dtype in _NUMPY_KINDS or not x.ndim else x.astype(np.int64)
+        return _tensor_item(_lifted(fixed(array, t.device)))
     if isinstance(x, jax.Array):
         return _tensor_item(from_jax_array(x))
     if isinstance(x, str):
         raise TypeError("new(): invalid data type 'str'")
     if hasattr(x, "__len__") and hasattr(x, "__getitem__") and not hasattr(x, "keys"):
-        return fixed(_sequence(list(x)), t.device)
+        return _lifted(fixed(_sequence(list(x)), t.device))
     if hasattr(x, "__index__") and not isinstance(x, np.bool_):
         return x.__index__()
     kind = (
@@ -288,6 +290,11 @@ def fixed(array: Any, device: Device) -> Tensor:
     """A tensor of host data, whose values stay known while jax traces."""
     with jax.ensure_compile_time_eval():
         return fresh(place(array, device))
+
+
+def _lifted(t: Tensor) -> Tensor:
+    """A tensor that was just made of numbers, as the modes see it."""
+    return seen("lift_fresh.default", t) if state.dispatch_modes else t
 
 
 def _sequence(x: list[Any]) -> np.ndarray:
@@ -321,10 +328,17 @@ def _positions(t: Tensor, indices: list[Any]) -> list[Any]:
             continue
         if x is not None and x.dtype in MASKS:
             check_mask(t, len(out), x)
-            out += [fixed(i, t.device) for i in np.nonzero(known(x))]
+            out += places_of(x, t.device)
         else:
             out.append(x)
     return out
+
+
+def places_of(mask: Tensor, device: Device) -> list[Tensor]:
+    """Index tensors of where the mask is true; a trace has them as results of a call, which may be others next time."""
+    if state.trace is not None:
+        return list(seen("nonzero.default", mask).unbind(1))
+    return [fixed(i, device) for i in np.nonzero(known(mask))]
 
 
 def check_mask(t: Tensor, dim: int, mask: Tensor) -> None:
@@ -452,7 +466,7 @@ def _assign_recorded(target: Tensor, value: Any) -> None:
 def put(view: Tensor, indices: list[Any], value: Any) -> None:
     """Write a number or tensor at index tensors; see ``_resolve``."""
     if not isinstance(value, Tensor):
-        value = fresh(place(np.array(fitting(view.dtype, value), view.dtype.np), view.device))
+        value = _lifted(fresh(place(np.array(fitting(view.dtype, value), view.dtype.np), view.device)))
     elif value.device != view.device and not value.ndim:
         value = move(value, view.device)
     while value.ndim and value.shape[0] == 1:

@@ -44,6 +44,13 @@ def enter(cell: Any) -> None:
         capture.enter(cell)
 
 
+def _wrote(storage: Storage) -> None:
+    """As :func:`enter`, before a write; the trace of this thread is told too."""
+    enter(storage)
+    if state.trace is not None:
+        state.trace.wrote(storage)
+
+
 def read_by(t: Tensor) -> None:
     """Tell the capture of this thread, if there is one, that something else than an operator is given ``t``."""
     capture = state.capture
@@ -103,7 +110,7 @@ def store(storage: Storage, value: Any) -> None:
 def lend(storage: Storage, value: Any) -> None:
     """As :func:`store`, for a value that the caller will take away again before the function which jax traces ends."""
     if CAPTURES:
-        enter(storage)
+        _wrote(storage)
     storage.value = value
     storage.epoch += 1
 
@@ -112,7 +119,7 @@ def write(t: Tensor, value: Any) -> None:
     """Replace what ``t`` reads by ``value`` (same shape and dtype); every alias sees it."""
     storage, view = t._storage, t._view
     if CAPTURES:
-        enter(storage)
+        _wrote(storage)
     if value.__class__ is not Array:
         demand_own(storage.value, value)
     if view is None or not view.steps:

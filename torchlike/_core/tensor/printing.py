@@ -16,7 +16,7 @@ import jax
 import numpy as np
 
 from torchlike._base import dtypes
-from torchlike._base.state import state
+from torchlike._base.state import state, untraced
 from torchlike._core.tensor.storage import Stand
 from torchlike._executor.sparse import SparseValue
 
@@ -329,7 +329,8 @@ def _body(t: Tensor, contents: str | None, indent: int) -> tuple[str, bool]:
     if _options["edgeitems"] == 0 and _summarised(count) and len(t.shape) > 0:
         return "[...]", False
     try:
-        values = t._host()
+        with untraced():
+            values = t._host()
     except _TRACED:
         if state.capture is not None:  # a compiled program cannot print; eager code can
             raise

@@ -54,8 +54,8 @@ class Storage:
         self.epoch = 0
         self.strides: tuple[int, ...] | None = None
         self._address = 0
-        if CAPTURES and state.capture is not None:
-            state.capture.made(self)
+        if CAPTURES:
+            _made(self)
 
     def kept(self, t: Tensor) -> tuple[int, Any] | None:
         """The (epoch, value) that the view ``t`` has read, if that is not found with the view itself."""
@@ -86,6 +86,14 @@ class Storage:
         if not self._address:
             self._address = next(_addresses) * _SPACING
         return self._address
+
+
+def _made(storage: Storage) -> None:
+    """Tell the capture or the trace of this thread, if there is one, of a new storage."""
+    if state.capture is not None:
+        state.capture.made(storage)
+    if state.trace is not None:
+        state.trace.made(storage)
 
 
 Storage.form = Storage.__dict__["value"]  # the same slot

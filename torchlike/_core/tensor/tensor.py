@@ -416,6 +416,11 @@ def carried(t: Tensor) -> tuple[Any, ...]:
     return () if cls is Tensor else (cls, *[(name, t.__dict__.get(name)) for name in cls._carried])
 
 
+def carried_on(t: Tensor) -> tuple[Any, ...]:
+    """As :func:`carried`, for a tensor of another shape: the first of the attributes holds for that too."""
+    return carried(t)[:2] if type(t)._carried else ()
+
+
 def carry(t: Tensor, what: tuple[Any, ...]) -> None:
     """Give a new tensor what :func:`carried` said of another."""
     if what:

@@ -19,7 +19,7 @@ from torchlike._core.tensor.mutation import write
 from torchlike._core.tensor.storage import UNTRACKED
 from torchlike._core.tensor.tensor import Tensor, value_of, wrap
 from torchlike._executor.pending import Array, Pending
-from torchlike._executor.references import ONE, TWO
+from torchlike._executor.references import ONE, SHARING, TWO
 from torchlike._transforms.capture.outputs import Computed, Constant, New, OutputSpec, Same
 
 if TYPE_CHECKING:
@@ -158,7 +158,7 @@ def _writer(program: Program) -> Writer:
         value_of=value_of, write=write, wrap=wrap, Array=Array, Maker=OutputSpec, UNTRACKED=UNTRACKED,
         getrefcount=getrefcount, early=program.early, tokens=program.tokens, recover=program.recover,
         unshare=program.unshare, redeem=program.redeem, history=program.history, failed=program.failed, ready=ready,
-        ONE=ONE, TWO=TWO, islice=islice, starmap=starmap, Pending=Pending, Unsettled=Unsettled,
+        ONE=ONE, TWO=TWO, SHARING=SHARING, islice=islice, starmap=starmap, Pending=Pending, Unsettled=Unsettled,
     )  # fmt: skip
     return w
 
@@ -240,7 +240,7 @@ def _compute(w: Writer, program: Program, shown: bool) -> None:
     lent, limit = program.fixed[: program.lent], "ONE" if shown else "TWO"
     w.add(*[f"{w.name(s)}.value = tokens[{i}]" for i, s in enumerate(lent) if shown])
     if program.donated:
-        w.add(f"if max(map(getrefcount, islice(values, {program.donated}))) > {limit}:")
+        w.add(f"if max(map(getrefcount, islice(values, {program.donated}))) > {limit} or SHARING:")
         w.add(f"    unshare(values, {limit})")
     w.add("kept.extend(starmap(early, [values]))", "[outs] = kept")  # one call: see Note [Donation]
     if program.errors:

@@ -36,7 +36,7 @@ from torchlike._core.autograd import node as nodes
 from torchlike._core.tensor.tensor import Tensor, value_of
 from torchlike._executor import together
 from torchlike._executor.pending import Array, Pending, all_settled, kind_of, pending, settled
-from torchlike._executor.references import ONE
+from torchlike._executor.references import ONE, shared
 from torchlike._executor.spread import constrained, layout_of
 from torchlike._transforms.capture.boundary import CompiledFunctionBackward
 from torchlike._transforms.capture.calling import (
@@ -309,7 +309,7 @@ class Program:
     def unshare(self, values: list[Any], limit: int) -> None:
         """Copy those arrays to be overwritten that somebody else holds."""
         for i in range(self.donated):
-            if max(map(getrefcount, islice(values, i, i + 1))) > limit:
+            if max(map(getrefcount, islice(values, i, i + 1))) > limit or shared(values[i]):
                 values[i] = jnp.array(settled(values[i]))
 
     def recover(

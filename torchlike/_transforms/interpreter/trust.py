@@ -33,7 +33,7 @@ else:
 _WATCHED = (
     "torchlike.nn.modules", "torchlike.nn.parallel.distributed", "torchlike.nn.utils", "torchlike.nn.attention",
     "torchlike.optim", "torchlike.utils", "torchlike.backends", "torchlike.__future__", "torchlike._base.once",
-    "torchlike._functions.info",
+    "torchlike._functions.info", "torchlike.fx.graph_module",
     "torchlike.compiler._module", "torchlike.distributions", "torchlike.amp.grad_scaler",
     "torchlike.cuda.amp.grad_scaler", "torchlike.cpu.amp.grad_scaler", "torchlike.distributed.fsdp._fully_shard",
 )  # fmt: skip

@@ -34,9 +34,11 @@ def is_described(t: Any) -> bool:
 
 
 def _sharded(t: Tensor) -> jax.Array | None:
-    """The array of a tensor whose parts are on several devices."""
+    """The array of a tensor that other processes have too, or whose parts are on several devices."""
     array = array_of(t) if not t.is_sparse and t.device.type != "meta" else None
-    return array if isinstance(array, jax.Array) and not array.sharding.is_fully_replicated else None
+    if not isinstance(array, jax.Array) or (array.is_fully_addressable and array.sharding.is_fully_replicated):
+        return None
+    return array
 
 
 def pieces_of(t: Tensor) -> list[Piece]:

@@ -9,7 +9,7 @@ from torchlike._core.tensor.tensor import Tensor
 from torchlike.distributed import _messages
 from torchlike.distributed.distributed_c10d import found
 from torchlike.distributed.fsdp import FullyShardedDataParallel, StateDictType
-from torchlike.distributed.fsdp._state_dicts import bare
+from torchlike.distributed.fsdp._state_dicts import bare, cut_as
 from torchlike.nn.modules.module import Module
 from torchlike.nn.parallel import DistributedDataParallel
 from torchlike.optim import LBFGS, Optimizer
@@ -154,8 +154,12 @@ def set_model_state_dict(
     state = _of_modules(model, model_state_dict)
     if chosen.broadcast_from_rank0:
         state = _of_rank_0(state)
-    names = {short: key for key, short in _renamings(model, _state_of(model)).items()}
-    return model.load_state_dict({names.get(key, key): value for key, value in state.items()}, strict=chosen.strict)
+    present = _state_of(model)
+    names = {short: key for key, short in _renamings(model, present).items()}
+    state = {names.get(key, key): value for key, value in state.items()}
+    if chosen.full_state_dict:
+        state = {key: cut_as(value, present.get(key)) for key, value in state.items()}
+    return model.load_state_dict(state, strict=chosen.strict)
 
 
 def _of_modules(model: Module, state: Mapping[Any, Any]) -> dict[str, Any]:
@@ -275,7 +279,17 @@ def set_optimizer_state_dict(
         own = _names_of(optimizer, names)
         told = optimizer.state_dict()
         nested = _nested(state, told, own) if chosen.flatten_optimizer_state_dict else state
-        optimizer.load_state_dict(_numbered(nested, told, own, optimizer, chosen.strict))
+        given = _numbered(nested, told, own, optimizer, chosen.strict)
+        if chosen.full_state_dict:
+            given[_STATE] = {
+                number: _cut(values, told[_STATE].get(number, {})) for number, values in given[_STATE].items()
+            }
+        optimizer.load_state_dict(given)
+
+
+def _cut(values: Any, present: Any) -> dict[str, Any]:
+    """The whole tensors of one parameter's state, as those that it has are."""
+    return {key: cut_as(value, present.get(key)) for key, value in values.items()}
 
 
 def _nested(flat: Mapping[str, Any], told: dict[str, Any], own: dict[Any, str]) -> dict[str, Any]:

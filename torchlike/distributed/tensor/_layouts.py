@@ -12,6 +12,7 @@ import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from torchlike._executor.pending import settled
+from torchlike._executor.references import sharing
 from torchlike._executor.spread import laid
 from torchlike.distributed._watch import waiting, watched
 from torchlike.distributed.device_mesh import DeviceMesh
@@ -208,7 +209,7 @@ def _joined(value: Any, mesh: DeviceMesh, placements: Placements, function: str,
         own = math.prod([here.shape[a] for a in lead])
         value = jax.numpy.broadcast_to(value, (own, *value.shape))
         shape = [own * _processes(mesh.jax_mesh, here, lead), *shape]
-    part = jax.device_put(value, NamedSharding(here, spec))
+    part = sharing(jax.device_put(value, NamedSharding(here, spec)), value)
     whole = _over_all(part, tuple(shape), NamedSharding(mesh.jax_mesh, spec))
     return _reduction(op, out or sharding, own if op == "sum" else 1)(whole) if partial else whole
 
@@ -217,7 +218,7 @@ def _over_all(part: Any, shape: tuple[int, ...], sharding: NamedSharding) -> Any
     """The array of all processes, of ``shape``, whose part here lies over this process's devices as the whole does."""
     pieces = {piece.device: piece.data for piece in part.addressable_shards}
     here = [d for d in sharding.mesh.devices.flat if d in pieces]
-    return jax.make_array_from_single_device_arrays(shape, sharding, [pieces[d] for d in here])
+    return sharing(jax.make_array_from_single_device_arrays(shape, sharding, [pieces[d] for d in here]), part)
 
 
 @functools.cache
@@ -233,6 +234,12 @@ def local_mesh(mesh: Mesh) -> Mesh:
 def _processes(mesh: Mesh, here: Mesh, axes: Sequence[str]) -> int:
     """Of how many processes' parts a dimension consists that these axes cut."""
     return math.prod([mesh.shape[a] // here.shape[a] for a in axes])
+
+
+def processes_of(mesh: DeviceMesh) -> int:
+    """How many processes there are along the dimensions of a mesh; 1 where one has all devices."""
+    grid = mesh.jax_mesh
+    return 1 if alone() else _processes(grid, local_mesh(grid), [a for axes in mesh.axes for a in axes])
 
 
 _REDUCTIONS = {"sum": jax.numpy.sum, "avg": jax.numpy.mean, "max": jax.numpy.max, "min": jax.numpy.min}
@@ -268,7 +275,7 @@ def own_part(value: Any) -> Any:
     watched(value)
     parts = value.addressable_shards
     if len(parts) == 1:
-        return parts[0].data
+        return sharing(parts[0].data, value)
     sharding = value.sharding
     if not isinstance(sharding, NamedSharding):
         raise NotImplementedError(f"to_local(): this process has no part of a tensor that lies as {sharding}")
@@ -278,4 +285,5 @@ def own_part(value: Any) -> Any:
         shape[dim] //= _processes(mesh, here, (entry,) if isinstance(entry, str) else entry or ())
     pieces = {piece.device: piece.data for piece in parts}
     own = NamedSharding(here, sharding.spec)
-    return jax.make_array_from_single_device_arrays(tuple(shape), own, [pieces[d] for d in here.devices.flat])
+    new = jax.make_array_from_single_device_arrays(tuple(shape), own, [pieces[d] for d in here.devices.flat])
+    return sharing(new, value)

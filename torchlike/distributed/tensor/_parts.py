@@ -20,6 +20,7 @@ from torchlike._core.tensor.mutation import write_silently
 from torchlike._core.tensor.storage import CAPTURES, UNTRACKED, Storage
 from torchlike._core.tensor.tensor import Tensor, alias, fresh, value_of
 from torchlike._executor.pending import settled
+from torchlike._executor.references import sharing
 from torchlike._transforms.capture import overlay
 from torchlike.distributed.device_mesh import DeviceMesh
 from torchlike.distributed.tensor._layouts import Placements, alone, own_part, own_rows, sharding_for
@@ -69,7 +70,7 @@ class Part(Storage):
                 f"to_local(): changing a part in place of a DTensor of shape {list(whole.shape)} whose parts are not "
                 "equal is not supported; change the DTensor, or a clone of the part"
             )
-        changed = joined_as(whole, jax.device_put(new, old.sharding))
+        changed = joined_as(whole, sharing(jax.device_put(new, old.sharding), new))
         write_silently(self.of, changed)
         value = value_of(self.of)
         self.seen = value, own_part(value)
@@ -127,7 +128,8 @@ def joined_as(whole: Any, part: Any) -> Any:
     """An array that lies as ``whole`` does, of which this process has ``part``."""
     pieces = {piece.device: piece.data for piece in part.addressable_shards}
     here = [piece.device for piece in whole.addressable_shards]
-    return jax.make_array_from_single_device_arrays(whole.shape, whole.sharding, [pieces[d] for d in here])
+    made = jax.make_array_from_single_device_arrays(whole.shape, whole.sharding, [pieces[d] for d in here])
+    return sharing(made, part)
 
 
 def part_of(t: Tensor, mesh: DeviceMesh, cut: Placements | None) -> Tensor:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import inspect
+import weakref
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -12,7 +13,9 @@ from torchlike._aten.python_dispatch import modes_set_to
 from torchlike._aten.tags import Tag
 from torchlike._base.state import state
 from torchlike._core.conversion.factories import empty_strided
-from torchlike._core.tensor.tensor import Tensor
+from torchlike._core.tensor.storage import CAPTURES, Outer
+from torchlike._core.tensor.tensor import Tensor, value_of
+from torchlike._executor.sparse import SparseValue
 from torchlike._functions.generator import default_generator
 from torchlike._transforms.levels.inspection import batch_of
 from torchlike.fx._qualified import PACKAGE
@@ -30,6 +33,9 @@ from torchlike.utils._pytree import tree_map, tree_map_only
 __all__ = ["PythonKeyTracer", "dispatch_trace", "get_innermost_proxy_mode", "get_proxy_mode", "make_fx"]
 
 __getattr__ = missing_names(__name__)
+
+
+_READ = "It appears that you're trying to get value out of a tracing tensor with {}: "
 
 
 class PythonKeyTracer(Tracer):
@@ -82,14 +88,66 @@ class ProxyTorchDispatchMode(TorchDispatchMode):
         self.proxies: dict[Any, tuple[Tensor, Any, Proxy]] = {}
         self.values: dict[int, tuple[Tensor, Any, Proxy]] = {}  # by identity of the array
         self.drawn, self.draws = default_generator.get_state(), 0
+        self.storages: dict[int, Any] = {}  # of what has a proxy
+        self.born: weakref.WeakSet = weakref.WeakSet()  # storages that came to be while this traces
+        self.calls: dict[str, tuple[Any, list, list]] = {}  # (results, tensors, their versions) by what was called
+        self.recalls = False
+        self.expected: weakref.WeakSet = weakref.WeakSet()
+        self.copies: dict[int, tuple[Tensor, Tensor, int | None]] = {}  # (copy, of what, its version) by identity
+
+    # -- what happens without a call ----------------------------------------------------------------------------
+
+    def made(self, storage: Any) -> None:
+        """Note a new storage: what it holds may follow from the arguments, so it can be no constant."""
+        self.born.add(storage)
+
+    def kept(self, copy: Tensor, t: Tensor) -> None:
+        """Note that ``copy`` was saved in place of ``t``, which later changes of ``t`` do not reach."""
+        self.copies[id(copy)] = copy, t, _version(t)
+
+    def known(self, t: Tensor) -> Tensor:
+        """``t``, which was made of numbers alone, and is a constant."""
+        self.born.discard(t._storage)
+        return t
+
+    def expect(self, storage: Any) -> None:
+        """Note that a call which was shown has changed ``storage``, although it is written after it."""
+        self.expected.add(storage)
+
+    def read(self, t: Tensor) -> None:
+        """Refuse that values which may follow from the arguments become numbers of Python."""
+        if self not in state.dispatch_modes or not self._follows(t):
+            return
+        found = self._found(t)
+        if found is None or not _is_constant(found.node):
+            raise RuntimeError(_READ.format("its values") + "numbers of Python would be constants of the graph")
+
+    def wrote(self, storage: Any) -> None:
+        """Refuse a change that no call made, of what was there before or is known to the graph."""
+        if storage in self.expected:
+            self.expected.discard(storage)
+        elif self in state.dispatch_modes and (storage not in self.born or id(storage) in self.storages):
+            raise NotImplementedError(
+                "make_fx: a tensor is changed by what is no aten call here (a step that is taken at once for many "
+                "tensors), and the graph would not change it; leave that part out of the trace"
+            )
+
+    def _follows(self, t: Tensor) -> bool:
+        """Whether the values of ``t`` may follow from the arguments: it is none that was there before."""
+        return id(t._storage) in self.storages or t._storage in self.born
+
+    # -- tensors and what stands for them -----------------------------------------------------------------------
 
     def track(self, value: Any, proxy: Proxy) -> None:
         """Have ``proxy`` stand for a tensor, or its items for those of a list."""
         if isinstance(value, Tensor):
             kept = (value, (value._storage, value._view), proxy)
             self.proxies[id(value)] = self.proxies[_place(value)] = kept
-            if value._view is None:  # what stands for it in a function that is differentiated has its value
-                array = value._storage.value
+            self.storages[id(value._storage)] = value._storage
+            if not isinstance(value._storage.form, SparseValue | Outer):
+                array = value_of(
+                    value
+                )  # which has what stands for it in a function that is differentiated, or is saved
                 self.values[id(array)] = (value, array, proxy)
             _describe(proxy, value)
         elif isinstance(value, tuple | list):
@@ -99,15 +157,29 @@ class ProxyTorchDispatchMode(TorchDispatchMode):
                     self.track(item, proxy[i])
 
     def proxy_of(self, value: Any) -> Any:
-        """What stands for a tensor; itself for everything else."""
+        """What stands for a tensor; itself for a constant, and for everything else."""
         if not isinstance(value, Tensor):
             return value
+        found = self._found(value)
+        if found is None and id(value) in self.copies:
+            _, t, version = self.copies[id(value)]
+            if _version(t) == version:
+                return self.proxy_of(t)
+        if found is None and self._follows(value):
+            self.demand_no_draws()
+            raise NotImplementedError(
+                f"make_fx: a tensor of shape {list(value.shape)} was made by what is no aten call here, and would be a "
+                "constant of the graph; write it with operators that are, or leave that part out of the trace"
+            )
+        return value if found is None else found
+
+    def _found(self, value: Tensor) -> Proxy | None:
         found = self.proxies.get(id(value)) or self.proxies.get(_place(value))
         if found is None and value._view is None:
             found = self.values.get(id(value._storage.value))
-            if found is not None and found[0]._storage.value is not found[1]:  # written to since
+            if found is not None and value_of(found[0]) is not found[1]:  # written to since
                 found = None
-        return value if found is None else found[2]
+        return None if found is None else found[2]
 
     def __torch_dispatch__(self, func: OpOverload, types: Any, args: tuple = (), kwargs: dict | None = None) -> Any:
         kwargs = kwargs or {}
@@ -125,18 +197,55 @@ class ProxyTorchDispatchMode(TorchDispatchMode):
             if _is_constant(self.proxy_of(args[0]).node):
                 return func(*args, **kwargs)
             raise RuntimeError(
-                f"It appears that you're trying to get value out of a tracing tensor with {func}: control flow, or a "
-                "number, depends on a value, which a graph does not have. Compute it with tensors (torch.where)"
+                _READ.format(func) + "control flow, or a number, depends on a value, which a graph does not have. "
+                "Compute it with tensors (torch.where)"
             )
+        if func is ops.aten.lift_fresh.default:
+            self.known(args[0])
         target = ops.aten.lift_fresh_copy.default if func is ops.aten.lift_fresh.default else func
         proxied = tree_map(self.proxy_of, (args, kwargs))
+        key = self._key(target, proxied)
+        if self.recalls and (out := self._recalled(key)) is not None:
+            return out
         name = self.tracer.graph._target_to_str(target.overloadpacket.__name__)
         proxy = self.tracer.create_proxy("call_function", target, proxied[0], proxied[1], name=name)
         out = target(*args, **kwargs)  # a copy of a constant too: what is written to it is no part of the constant
         self.track(out, proxy)
+        self._remember(key, out, (args, kwargs))
         with disable_proxy_modes_tracing():
             self.drawn = default_generator.get_state()
         return out
+
+    # -- what a derivative needs of the forward ------------------------------------------------------------------
+
+    @contextlib.contextmanager
+    def recalling(self) -> Iterator[None]:
+        """A context in which a call that was made before, of what has not changed since, is the step that it was."""
+        before, self.recalls = self.recalls, True
+        try:
+            with modes_set_to((self,)):
+                yield
+        finally:
+            self.recalls = before
+
+    def _key(self, target: OpOverload, proxied: Any) -> str | None:
+        """The same for the same call of the same steps; None for one that changes or draws something."""
+        if (
+            target._schema.is_mutable
+            or Tag.nondeterministic_seeded in target.tags
+            or any(isinstance(x, Tensor) for x in _flat(proxied))
+        ):
+            return None
+        return f"{target}{proxied}"
+
+    def _remember(self, key: str | None, out: Any, given: Any) -> None:
+        if key is not None:
+            tensors = [t for t in _flat((given, out)) if isinstance(t, Tensor)]
+            self.calls[key] = out, tensors, list(map(_version, tensors))
+
+    def _recalled(self, key: str | None) -> Any:
+        out, tensors, versions = self.calls.get(key or "", (None, [], []))
+        return out if list(map(_version, tensors)) == versions else None
 
     def note_draws(self) -> None:
         """Count one more draw if there was one since the last call: that of the next random one, usually."""
@@ -162,6 +271,10 @@ class ProxyTorchDispatchMode(TorchDispatchMode):
                 f"make_fx: {func} (of an operator without aten calls, or under torch.func.vmap or jvp) is no aten "
                 "call of PyTorch's; write it with operators that are, or leave that part out of the trace"
             )
+
+
+def _version(tensor: Tensor) -> int | None:
+    return None if tensor.is_inference() else tensor._version
 
 
 def _place(tensor: Tensor) -> tuple[int, int]:
@@ -202,6 +315,18 @@ def disable_proxy_modes_tracing() -> Iterator[None]:
     """A context in which :func:`make_fx` does not see what is called."""
     with modes_set_to(tuple(mode for mode in state.dispatch_modes if not isinstance(mode, ProxyTorchDispatchMode))):
         yield
+
+
+@contextlib.contextmanager
+def _told(mode: ProxyTorchDispatchMode) -> Iterator[None]:
+    """A context in which ``mode`` is told of storages that come or change, and of values that are read."""
+    before, state.trace = state.trace, mode
+    CAPTURES.append(mode)
+    try:
+        yield
+    finally:
+        CAPTURES.remove(mode)
+        state.trace = before
 
 
 def dispatch_trace(
@@ -261,7 +386,7 @@ def make_fx(
             for value, proxy in zip(_flat(args), _flat(proxies), strict=True):
                 if isinstance(value, Tensor):
                     mode.track(value, proxy)
-            with mode:
+            with mode, _told(mode):
                 out = f(*args)
             mode.demand_no_draws()
             return tree_map(mode.proxy_of, out)

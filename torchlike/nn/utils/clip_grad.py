@@ -9,7 +9,7 @@ from torchlike._base.state import state
 from torchlike._core.conversion.factories import tensor
 from torchlike._core.tensor.memory_order import apart
 from torchlike._core.tensor.mutation import write
-from torchlike._core.tensor.tensor import Tensor, value_of, wrap
+from torchlike._core.tensor.tensor import Tensor, carried_on, carry, value_of, wrap
 from torchlike._executor import fused
 from torchlike._functions._install import FUNCTIONS
 from torchlike._functions.linalg import vector_norm
@@ -66,6 +66,7 @@ def get_total_norm(
         norm = vector_norm(FUNCTIONS["stack"]([vector_norm(t, order) for t in tensors]), order)
     else:
         norm = wrap(fused.run(clip.total_norm, (("ord", order),), [value_of(t) for t in tensors]))
+        carry(norm, carried_on(tensors[0]))
     if error_if_nonfinite:
         _demand_finite(norm, order)
     return norm
@@ -116,6 +117,7 @@ def clip_grad_norm_(
         return tensor(0.0)
     norm, values = fused.run(clip.clipped, (("ord", order),), [value_of(g) for g in grads], most)
     norm = wrap(norm)
+    carry(norm, carried_on(grads[0]))
     if error_if_nonfinite:
         _demand_finite(norm, order)
     parts = apart(grads)
