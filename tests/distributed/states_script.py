@@ -155,6 +155,25 @@ def clipped(rank):
     return found
 
 
+def gradients(rank, model, factor=1):
+    model.zero_grad()
+    model(t.arange(24.0).reshape(4, 6) / 16 + rank).square().mean().backward()
+    return [p.grad.full_tensor() * factor for p in model.parameters()]
+
+
+@case
+def divided_by(rank):
+    """PyTorch cannot with gloo, but says what it is of."""
+    model, found = fully_shard(net()), []
+    for factor in (1.0, 3.0):
+        if LIBRARY == "torch":
+            found.append(gradients(rank, model, d.get_world_size() / factor))
+        else:
+            model.set_gradient_divide_factor(factor)
+            found.append(gradients(rank, model))
+    return found
+
+
 @case
 def moving_averages(rank):
     model, _ = trained(rank)

@@ -196,3 +196,52 @@ def test_a_tangent_that_is_conjugate_is_copied(change):
             return dot, got
 
     agree(script)
+
+
+FLAGS = [lambda x: x, lambda x: x.conj(), lambda x: x._neg_view(), lambda x: x.conj()._neg_view()]
+
+
+@pytest.mark.parametrize("primal", FLAGS)
+@pytest.mark.parametrize("tangent", FLAGS)
+def test_a_tangent_is_conjugate_where_its_primal_is(primal, tangent):
+    """Or the views that only a conjugate tensor has would have none of its tangent."""
+
+    def script(t):
+        fw, x = t.autograd.forward_ad, t.tensor([1 + 2j, 3 - 1j])
+        with fw.dual_level():
+            dual = fw.make_dual(primal(x), tangent(x * 2j))
+            dots = [fw.unpack_dual(d).tangent for d in (dual, dual.real, dual.imag, dual.conj(), dual * 2)]
+            return [(d.is_conj(), d.is_neg(), d.resolve_conj().resolve_neg()) for d in dots]
+
+    agree(script)
+
+
+@pytest.mark.parametrize("view", [
+    lambda t, z: z.real, lambda t, z: z.imag, lambda t, z: z.conj().imag, lambda t, z: t.view_as_real(z),
+    lambda t, z: z.reshape(2, 1).mH, lambda t, z: z.conj(), lambda t, z: z._neg_view(),
+    lambda t, z: z.conj()._neg_view()[1:], lambda t, z: t.view_as_complex(t.view_as_real(z)[:, ::1]),
+    lambda t, z: z.real[1:], lambda t, z: z.detach().imag])  # fmt: skip
+@pytest.mark.parametrize("dual", [False, True])
+def test_a_tangent_written_to_a_view_is_that_of_its_base(view, dual):
+    def script(t):
+        fw, z = t.autograd.forward_ad, t.tensor([1 + 2j, 3 - 1j])
+        with fw.dual_level():
+            z = fw.make_dual(z, z * 3) if dual else z
+            x = view(t, z)
+            dot = t.arange(1.0, 1 + x.numel()).reshape(x.shape).to(x.dtype) * (1j if x.is_complex() else 1)
+            x.mul_(fw.make_dual(t.ones_like(x), dot))
+            found = fw.unpack_dual(z)
+            return found.primal, found.tangent, fw.unpack_dual(view(t, z) * 1).tangent
+
+    agree(script)
+
+
+def test_a_tangent_written_to_a_view_of_floats_as_complex_numbers_is_that_of_its_base():
+    def script(t):
+        fw, r = t.autograd.forward_ad, t.arange(6.0)
+        with fw.dual_level():
+            z = t.view_as_complex(r[:4].view(2, 2)).conj()
+            z.copy_(fw.make_dual(t.ones(2) + 0j, t.tensor([1 + 2j, 3j])))
+            return r, fw.unpack_dual(r).tangent
+
+    agree(script)

@@ -279,3 +279,8 @@ def test_there_and_back():
     back = from_jax(to_jax(lambda x: torch.softmax(x, 1) * 2))
     torch.testing.assert_close(back(x), torch.softmax(x, 1) * 2)
     assert torch.autograd.gradcheck(back, x)
+
+
+def test_a_number_is_no_key():
+    with pytest.raises(TypeError, match=r"expected a random key of jax, such as jax\.random\.key\(3\), got int"):
+        to_jax(nn.functional.dropout)(jnp.ones(3), key=3)

@@ -357,8 +357,8 @@ def op(
         moved, back = set(static.split()), set(runtime.split())
         runtime_arg = [a for a in schema.args if a.name in back or (_is_runtime(a) and a.name not in moved)]
         new.schema, new.kernel, new.dtype, new.formulas = schema, kernel, dtype, _split_names(vjp)
-        new.autocast, new.variants, new.operator = _autocast(autocast), frozenset(variants.split()), operator
-        new.nondiff, new.checked = frozenset(nondiff), check
+        new.autocast, new.variants, new.operator = _autocast(autocast), _one(variants.split()), operator
+        new.nondiff, new.checked = _one(nondiff), check
         new.layout = layout or (elementwise if strides else by_columns if columns else None)
         new.columns, new.laid, new.taken = columns, bool(columns), taken
         new.aten = _aten(aten, schema, "out" in new.variants)
@@ -380,9 +380,18 @@ def op(
     return declare
 
 
+_SETS: dict[frozenset[Any], frozenset[Any]] = {}
+
+
+def _one(words: Iterable[Any]) -> frozenset[Any]:
+    """The one set of these words: six hundred declarations have a hundred different ones."""
+    found = frozenset(words)
+    return _SETS.setdefault(found, found)
+
+
 def _out(words: str, new: Op) -> frozenset[str]:
     """``out`` of a declaration, with what follows from its kind."""
-    given = frozenset(words.split())
+    given = _one(words.split())
     if given - OUT or {"exact", "cast"} <= given:
         raise SchemaError(
             f"{new.full_name}: out: {sorted(given)} are not words of {sorted(OUT)}, of which exact or cast"
@@ -390,15 +399,15 @@ def _out(words: str, new: Op) -> frozenset[str]:
     if given & _INPLACE:
         INPLACE[new.name + "_"] = INPLACE.get(new.name + "_", frozenset()) | given & _INPLACE
     casts = new.pointwise and "out" in new.variants
-    return given if given & {"exact", "cast", "computes", "truths"} or casts else given | {"exact"}
+    return given if given & {"exact", "cast", "computes", "truths"} or casts else _one(given | {"exact"})
 
 
 def _marks(saved: Saved) -> tuple[Any, dict[str, str], frozenset[str]]:
     """``saved`` without its marks, {name: ! or ?}, and the names marked ~."""
     if saved is None or callable(saved):
-        return saved, {}, frozenset()
+        return saved, {}, _one(())
     sources = {word: word for word in saved.split()} if isinstance(saved, str) else saved
-    apart = frozenset(name[1:] for name in sources if name[0] == "~")
+    apart = _one(name[1:] for name in sources if name[0] == "~")
     kept = {name[:-1]: name[-1] for name in sources if name[-1] in "!?"}
     shown = {name.rstrip("!?"): source for name, source in sources.items() if source and name[0] != "~"}
     return {n: s.rstrip("!?") if isinstance(s, str) else s for n, s in shown.items()}, kept, apart
@@ -457,7 +466,7 @@ def _result_names(schema: Schema) -> tuple[str, ...] | None:
 
 def _number_names(numbers: bool | str, args: Iterable[Arg]) -> frozenset[str]:
     """The names of the tensor arguments that accept Python numbers."""
-    return frozenset(numbers.split() if isinstance(numbers, str) else (a.name for a in args if numbers))
+    return _one(numbers.split() if isinstance(numbers, str) else (a.name for a in args if numbers))
 
 
 def _is_runtime(arg: Arg) -> bool:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import ast
 import re
 from functools import cache
+from keyword import iskeyword
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from torchlike._decl.function_schema import parse_schema
@@ -87,6 +88,48 @@ def _arg(parsed: Argument) -> Arg:
     )  # fmt: skip
 
 
+_Parts = tuple[str, str, tuple[Arg, ...], tuple[tuple[str, str | None], ...]]
+
+
+def _parsed(text: str) -> _Parts:
+    """Name, overload, arguments and results."""
+    parsed = parse_schema(text)
+    returns = tuple([(r._spelt, r.name or None) for r in parsed.returns])
+    return parsed.name, parsed.overload_name, tuple([_arg(a) for a in parsed.arguments]), returns
+
+
+_WHOLE = re.compile(r"([a-z_]\w*)(?:\.((?!__|default\()[A-Za-z_]\w*))?\(((?:[^()]|\(\w!?\))*)\) -> ([^#]+)")
+_PIECE = re.compile(r"[A-Za-z]+(?:\(\w!?\))?(?:\[\d*\])?\?? [a-z_]\w*(=(?:-?[\w.]+|\"\w*\"))?")
+
+
+def _by_pieces(text: str) -> _Parts | None:
+    """The same from arguments that other schemas have too, each parsed once; None where the text has more to it."""
+    whole = _WHOLE.fullmatch(text)
+    if whole is None or iskeyword(whole[1]) or iskeyword(whole[2] or ""):
+        return None
+    args, by_name, defaults = [], False, False
+    for piece in whole[3].split(", ") if whole[3] else ():
+        found = _PIECE.fullmatch(piece)
+        if piece == "*" and not by_name:
+            by_name = True
+        elif found is None or defaults and not found[1] and not by_name:
+            return None
+        else:
+            defaults = found[1] is not None
+            args.append(_of_piece(piece, by_name))
+    return whole[1], whole[2] or "", tuple(args), _results(whole[4])
+
+
+@cache
+def _of_piece(piece: str, by_name: bool) -> Arg:
+    return _parsed(f"f({'*, ' if by_name else ''}{piece}) -> ()")[2][0]
+
+
+@cache
+def _results(text: str) -> tuple[tuple[str, str | None], ...]:
+    return _parsed(f"f() -> {text}")[3]
+
+
 class Schema:
     """A parsed schema.
 
@@ -101,12 +144,10 @@ class Schema:
 
     def __init__(self, text: str) -> None:
         try:
-            parsed = parse_schema(text)
-            self.args = tuple([_arg(a) for a in parsed.arguments])
+            self.name, self.overload, self.args, self.returns = _by_pieces(text) or _parsed(text)
         except (RuntimeError, IndexError, SchemaError, ValueError) as error:
             raise SchemaError(f"not a schema: {text!r}: {error}") from None
-        self.text, self.name, self.overload = text, parsed.name, parsed.overload_name
-        self.returns = tuple([(r._spelt, r.name or None) for r in parsed.returns])
+        self.text = text
 
     @property
     def full_name(self) -> str:

@@ -221,6 +221,8 @@ def drawing_from(key):
 
 
 def _key_words(key):
+    if not hasattr(key, "dtype"):
+        raise TypeError(f"expected a random key of jax, such as jax.random.key({key!r}), got {type(key).__name__}")
     data = jax.random.key_data(key) if jax.dtypes.issubdtype(key.dtype, jax.dtypes.prng_key) else key
     if data.shape != (2,):
         raise ValueError(f"expected one random key of two words, as jax.random.key(0) gives, got shape {data.shape}")

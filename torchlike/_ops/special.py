@@ -352,10 +352,28 @@ entr = _special(
     "``-x * log(x)``, 0 at 0, -inf below.",
     shows="0.5 -> 0.3466",
 )
+
+
+def _ndtri_slope(grad, result):
+    return grad * math.sqrt(2 * math.pi) * lax.exp(lax.square(result) / 2)
+
+
+@jax.custom_jvp
+def _ndtri(x):
+    """With a derivative by its result: that of its steps is NaN at 0 and 1, where this is infinite."""
+    return jax.scipy.special.ndtri(x)
+
+
+@_ndtri.defjvp
+def _ndtri_jvp(primals, tangents):
+    out = _ndtri(*primals)
+    return out, _ndtri_slope(tangents[0], out)
+
+
 ndtri = _special(
     "ndtri",
-    lambda x: jax.scipy.special.ndtri(x),
-    lambda grad, result: grad * math.sqrt(2 * math.pi) * lax.exp(lax.square(result) / 2),
+    _ndtri,
+    _ndtri_slope,
     "The quantile function of the standard normal distribution.",
     shows="0.5 -> 0.",
 )

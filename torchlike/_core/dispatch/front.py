@@ -7,6 +7,7 @@ static arguments inline and hands over to dispatch.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import torchlike._base.dtypes as dtypes
@@ -212,10 +213,7 @@ def front(ops: Sequence[Op], form: str) -> Any:
 
     Compiling hundreds of fronts would take a good part of the import: each is compiled at its first call.
     """
-    if len(ops) == 1:
-        function = torch_function.DOORS.lazily(lambda: _compiled(ops[0], form, False, {}))
-    else:
-        function = torch_function.DOORS.lazily(lambda: _overloaded(ops, form))
+    function = torch_function.DOORS.lazily(partial(_behind, ops, form))
     function.ops = ops
     name = _public_name(ops[0], form)
     function.__name__ = name
@@ -223,6 +221,10 @@ def front(ops: Sequence[Op], form: str) -> Any:
     function.__module__ = __name__.partition(".")[0]  # where a pickle finds it
     function.__doc__ = ops[0].kernel.__doc__ or f"{name}: as PyTorch's. Schema: {ops[0].schema.text}"
     return function
+
+
+def _behind(ops: Sequence[Op], form: str) -> Callable[..., Any]:
+    return _overloaded(ops, form) if len(ops) > 1 else _compiled(ops[0], form, False, {})
 
 
 def _overloaded(ops: Sequence[Op], form: str) -> Callable[..., Any]:

@@ -25,6 +25,36 @@ def arm() -> None:
     armed = True
 
 
+class Behind:
+    """What is behind a door, ``door.behind()``; built at the first need, where the door was made before it was.
+
+    One object for a door: what an import makes, each collection of garbage walks through, the last ones of a process
+    too, which take longer than the import.
+    """
+
+    __slots__ = ("door", "function", "build", "make")
+
+    def __init__(self, door: Any, function: Callable | None, build: Callable | None = None, make: Any = None) -> None:
+        self.door, self.function, self.build, self.make = door, function, build, make
+        door.behind = self
+
+    def __call__(self) -> Callable:
+        if self.function is None:
+            built = self.function = self.door.__wrapped__ = self.build()  # type: ignore[misc]
+            place = self.door.__code__.co_freevars.index("behind")
+            self.door.__closure__[place].cell_contents = built
+            return built
+        return self.function
+
+    def first(self, *args: Any, **kwargs: Any) -> Any:
+        """What the door calls until that is built."""
+        return self()(*args, **kwargs)
+
+    def again(self) -> Any:
+        """Another door before the same front."""
+        return self.make(self.build)
+
+
 class Doors:
     """Makes doors.
 
@@ -40,19 +70,47 @@ class Doors:
     foreign: Callable[[Any], Any]
 
     def __init__(self, enter: Callable, overridden: Callable, plain: set) -> None:
-        self.enter, self.overridden, self.plain = enter, overridden, plain
+        self._refusing = _refusing(enter, overridden, plain)
+        self._early, self._of_one = _early(enter, plain), _of_one(enter, plain)
+        self._of_two = _of_two(enter, overridden, plain, lambda x: self.foreign(x))
+        self._again = self.lazily
 
     def before(self, function: Callable) -> Callable:
         """A door before a function that refuses what it does not know, with an error, before it has done anything."""
-        return self._late(lambda: function, function)
+        return _opened(self._refusing(function), function)
 
     def lazily(self, build: Callable[[], Callable]) -> Callable:
         """A door before a front of operators, which ``build()`` compiles at the first call."""
-        return self._late(build, None)
+        door = self._refusing(None)
+        late = Behind(door, None, build, self._again)
+        door.__closure__[door.__code__.co_freevars.index("behind")].cell_contents = late.first
+        return door
 
-    def _late(self, build: Callable[[], Callable], behind: Callable | None) -> Any:
-        enter, overridden, plain = self.enter, self.overridden, self.plain
+    def early(self, behind: Callable) -> Callable:
+        """A door that looks at its arguments always: the function would compute with what a stranger has."""
+        return _opened(self._early(behind), behind)
 
+    def of_one(self, behind: Callable) -> Callable:
+        """A door of a getter or a method without parameters."""
+        return _opened(self._of_one(behind), behind)
+
+    def of_two(self, behind: Callable) -> Callable:
+        """A door of a Python operator, which answers NotImplemented to an operand that it does not know."""
+        return _opened(self._of_two(behind), behind)
+
+
+def _opened(door: Any, function: Callable) -> Callable:
+    """The door before a function that is there already."""
+    Behind(door, function)
+    door.__wrapped__ = function
+    return door
+
+
+# Each makes doors of one kind, whose closures share all but the door and what is behind it.
+
+
+def _refusing(enter: Callable, overridden: Callable, plain: set) -> Callable[[Callable | None], Any]:
+    def made(behind: Any) -> Any:
         def door(*args: Any, **kwargs: Any) -> Any:
             if armed:
                 if state.function_modes:
@@ -79,26 +137,13 @@ class Doors:
                     raise
             return enter(door, args, kwargs)
 
-        def built() -> Callable:
-            nonlocal behind
-            if behind is first:
-                behind = door.__wrapped__ = build()
-            return behind
-
-        def first(*args: Any, **kwargs: Any) -> Any:
-            return built()(*args, **kwargs)
-
-        if behind is None:
-            behind = first
-        else:
-            door.__wrapped__ = behind
-        door.behind, door.again = built, lambda: self._late(build, None)
         return door
 
-    def early(self, behind: Callable) -> Callable:
-        """A door that looks at its arguments always: the function would compute with what a stranger has."""
-        enter, plain = self.enter, self.plain
+    return made
 
+
+def _early(enter: Callable, plain: set) -> Callable[[Callable], Any]:
+    def made(behind: Callable) -> Any:
         def door(*args: Any, **kwargs: Any) -> Any:
             if armed and state.function_modes:
                 return enter(door, args, kwargs)
@@ -116,25 +161,32 @@ class Doors:
                     return found[0]
                 raise
 
-        door.behind, door.__wrapped__ = lambda: behind, behind
         return door
 
-    def of_one(self, behind: Callable) -> Callable:
-        """A door of a getter or a method without parameters."""
-        enter, plain = self.enter, self.plain
+    return made
 
+
+def _of_one(enter: Callable, plain: set) -> Callable[[Callable], Any]:
+    def made(behind: Callable) -> Any:
         def door(self: Any) -> Any:
             if armed and (self.__class__ not in plain or state.function_modes):
                 return enter(door, (self,), {})
             return behind(self)
 
-        door.behind, door.__wrapped__ = lambda: behind, behind
         return door
 
-    def of_two(self, behind: Callable) -> Callable:
-        """A door of a Python operator, which answers NotImplemented to an operand that it does not know."""
-        enter, overridden, plain, foreign = self.enter, self.overridden, self.plain, lambda x: self.foreign(x)
+    return made
 
+
+def _of_two(enter: Callable, overridden: Callable, plain: set, foreign: Callable) -> Callable[[Callable], Any]:
+    def unknown(door: Callable, self: Any, other: Any) -> Any:
+        """What the tensor's operator does not know: it overrides, is an array of jax, or has operators."""
+        if not armed and overridden((self, other)):
+            return enter(door, (self, other), {})
+        tensor = foreign(other)
+        return tensor if tensor is NotImplemented else door(self, tensor)
+
+    def made(behind: Callable) -> Any:
         def door(self: Any, other: Any) -> Any:
             if armed and (self.__class__ not in plain or other.__class__ not in plain or state.function_modes):
                 out = enter(door, (self, other), {})
@@ -142,15 +194,9 @@ class Doors:
                 out = behind(self, other)
             return unknown(door, self, other) if out is NotImplemented else out
 
-        def unknown(door: Callable, self: Any, other: Any) -> Any:
-            """What the tensor's operator does not know: it overrides, is an array of jax, or has operators."""
-            if not armed and overridden((self, other)):
-                return enter(door, (self, other), {})
-            tensor = foreign(other)
-            return tensor if tensor is NotImplemented else door(self, tensor)
-
-        door.behind, door.__wrapped__ = lambda: behind, behind
         return door
+
+    return made
 
 
 def holds_none(values: Any, plain: set) -> bool:
@@ -171,7 +217,7 @@ def is_door(function: Any) -> bool:
 
 def is_front(function: Any) -> bool:
     """Whether a function is a front of operators, and so leaves it to dispatch to look at the tensors it is given."""
-    return "again" in function.__dict__ and "ops" in function.__dict__
+    return "ops" in function.__dict__ and is_door(function)
 
 
 def behind(function: Any) -> Any:

@@ -318,7 +318,7 @@ def _own(function: Any, name: str, place: str, early: bool) -> Any:
     if doors.is_front(function):
         if known is None:
             return function
-        return doors.named(function.again(), function, name, place)
+        return doors.named(function.behind.again(), function, name, place)
     function = function if known is None else known.original
     make = DOORS.early if early else DOORS.before
     if place == "torch.Tensor" and doors.takes_one(function):

@@ -213,10 +213,10 @@ class JvpLevel(Level):
         """A new tangent for ``t``, of its old one or of zeros, with the mapped axes of ``like`` too."""
         old = self.kept(t)[0]
         if old is None or old is NONE:
-            return _zeros(t, like)
+            return _flagged(_window(t, like), t)
         if levels_of(old) - levels_of(like):
             like = call(arithmetic.add, (_number(like), _number(old), None), ())
-        new = _zeros(t, like)
+        new = _flagged(_window(t, like), t)
         call_inplace(shapes.copy.inplace, (new, old), (False,))
         return new
 
@@ -239,7 +239,7 @@ class JvpLevel(Level):
             if dot.dtype is not primal.dtype:
                 dot = dot.to(primal.dtype)
             if not _in_the_same_places(primal, dot):
-                same = _window(primal, dot)
+                same = _flagged(_window(primal, dot), primal)
                 call_inplace(shapes.copy.inplace, (same, dot), (False,))
                 dot = same
             t = call_view(views.alias, (primal,), ())
@@ -293,8 +293,13 @@ def _in_the_same_places(t: Tensor, dot: Tensor) -> bool:
     """Whether ``dot`` lies in its storage as ``t`` does: a view of ``t`` by places is one of ``dot``, too."""
     a, b = t._layout, dot._layout
     strides = all([size < 2 or m == n for size, m, n in zip(a.shape, a.strides, b.strides, strict=True)])
-    flags = views.is_conj(t) == views.is_conj(dot) and views.is_neg(t) == views.is_neg(dot)
-    return flags and (0 in a.shape or (strides and a.offset == b.offset and _elements(t) == _elements(dot)))
+    return _same_flags(t, dot) and (
+        0 in a.shape or (strides and a.offset == b.offset and _elements(t) == _elements(dot))
+    )
+
+
+def _same_flags(t: Tensor, dot: Tensor) -> bool:
+    return views.is_conj(t) == views.is_conj(dot) and views.is_neg(t) == views.is_neg(dot)
 
 
 def _elements(t: Tensor) -> int:
@@ -311,10 +316,32 @@ def _window(t: Tensor, like: Tensor) -> Tensor:
     return call_view(views.as_strided, (whole,), (shape, strides, offset))
 
 
+def _flagged(dot: Tensor, t: Tensor) -> Tensor:
+    """``dot`` conjugated and negated as ``t`` is: views of ``t`` that ask for it are views of ``dot``, too."""
+    if views.is_conj(t):
+        dot = call_view(views.conj, (dot,), ())
+    if views.is_neg(t):
+        dot = call_view(views.neg_view, (dot,), ())
+    return dot
+
+
 def _same_view(whole: Tensor, base: Any, t: Tensor) -> Tensor:
     """The part of the tangent ``whole`` of ``base`` that belongs to its view ``t``."""
-    if whole._layout == base._layout and whole.dtype is t.dtype and not (views.is_conj(t) or views.is_neg(t)):
-        shape, strides, offset = t._layout
-        return call_view(views.as_strided, (whole,), (shape, strides, offset))
+    if whole._layout == base._layout and _same_flags(whole, base):
+        plain = _of_dtype(_flagged(whole, whole), t.dtype)
+        if plain is not None:  # a view of ``whole``: what is written to it is written there
+            return _flagged(call_view(views.as_strided, (plain,), tuple(t._layout)), t)
     steps, ints = t._diff.path(t)
     return call(reader(steps), (whole, *ints), ())
+
+
+def _of_dtype(t: Tensor, dtype: Any) -> Tensor | None:
+    """The storage of ``t`` read as ``dtype``, or None: numbers as pairs and pairs as numbers are linear."""
+    if t.dtype is dtype:
+        return t
+    if t.dtype.is_complex and dtype is t.dtype.to_real():
+        return call_view(views.view_as_real, (t,), ())
+    if dtype.is_complex and t.dtype is dtype.to_real() and not levels_of(t):
+        pairs = call_view(views.as_strided, (t,), ((_elements(t) // 2, 2), (2, 1), 0))
+        return call_view(views.view_as_complex, (pairs,), ())
+    return None

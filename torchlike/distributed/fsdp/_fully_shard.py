@@ -7,12 +7,14 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from torchlike._base.dtypes import float32
 from torchlike._base.state import no_grad
+from torchlike._core.conversion.factories import tensor
 from torchlike._core.tensor.tensor import value_of
 from torchlike.distributed.device_mesh import DeviceMesh, default_type, of_type
 from torchlike.distributed.fsdp._gather import Gathering, all_gathered, prepared, saving
 from torchlike.distributed.tensor._dtensor import DTensor, distribute_tensor
-from torchlike.distributed.tensor._layouts import sharding_for, unequal
+from torchlike.distributed.tensor._layouts import processes_of, sharding_for, unequal
 from torchlike.distributed.tensor.placement_types import Partial, Placement, Replicate, Shard
 from torchlike.nn.modules.module import Module
 from torchlike.nn.parameter import Parameter
@@ -61,7 +63,7 @@ class _State:
 
     Attributes:
         owned: (module, name, how) of each. cut: the parameters while they are brought together by hand, else None.
-        values: what they were then, whole.
+        values: what they were then, whole. scales: by what gradients are multiplied that have been averaged.
     """
 
     def __init__(self, mesh: DeviceMesh, policy: MixedPrecisionPolicy, reshard: bool) -> None:
@@ -69,6 +71,7 @@ class _State:
         self.owned: list[tuple[Module, str, Gathering]] = []
         self.cut: list[Any] | None = None
         self.values: list[Any] = []
+        self.scales: list[Any] = []
 
     def put(self, parameters: Iterable[Any]) -> None:
         """Let the modules have these parameters."""
@@ -154,8 +157,9 @@ class FSDPModule:
     set_unshard_in_backward = _nothing
 
     def set_gradient_divide_factor(self, factor: float) -> None:
-        """NotImplementedError: gradients are the mean over processes."""
-        raise NotImplementedError("set_gradient_divide_factor() is not supported; multiply the loss")
+        """Let the gradients of this module's own parameters be the sum over processes divided by ``factor``."""
+        state = self._fsdp
+        state.scales[:] = [tensor(processes_of(state.mesh) / factor, dtype=float32)]
 
     set_reduce_scatter_divide_factor = set_gradient_divide_factor
 
@@ -287,8 +291,9 @@ def _plan(p: Any, state: _State, choose: Any) -> Any:
     full = sharding_for(mesh, ((Replicate(),) * dp.ndim) + held, p.shape, "fully_shard")
     policy = state.policy
     how = Gathering(
-        mesh, sharding, full, (Partial("avg"),) * dp.ndim + held, inner, held, policy.param_dtype, policy.reduce_dtype
-    )
+        mesh, sharding, full, (Partial("avg"),) * dp.ndim + held, inner, held, policy.param_dtype, policy.reduce_dtype,
+        state.scales,
+    )  # fmt: skip
     return mesh, cut, how
 
 

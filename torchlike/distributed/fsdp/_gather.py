@@ -27,6 +27,7 @@ class Gathering(NamedTuple):
         mesh: that it is cut over. cut: its sharding. full: that of the whole, over the devices of data parallelism.
         back: placements of the gradient's parts. inner, inner_placements: of the tensor parallel DTensor.
         dtype, reduce_dtype: of the whole, and in which gradients are reduced; None for the parameter's own.
+        scales: by what the mean of the gradients is multiplied; programs see them change.
     """
 
     mesh: DeviceMesh
@@ -37,6 +38,7 @@ class Gathering(NamedTuple):
     inner_placements: Placements
     dtype: Any
     reduce_dtype: Any
+    scales: list[Tensor]
 
 
 class _Gather(Function):
@@ -60,6 +62,8 @@ class _Gather(Function):
         value = own_part(value)
         value = value if how.reduce_dtype is None else cast(value, how.reduce_dtype.np)
         value = joined(value, how.mesh, how.back, "fully_shard", how.cut)
+        for scale in how.scales:
+            value = value * value_of(scale).astype(value.dtype)
         return fresh(cast(whole(value, how.cut), ctx.dtype)), None
 
 

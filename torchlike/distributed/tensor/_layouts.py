@@ -236,6 +236,12 @@ def _processes(mesh: Mesh, here: Mesh, axes: Sequence[str]) -> int:
     return math.prod([mesh.shape[a] // here.shape[a] for a in axes])
 
 
+def processes_of(mesh: DeviceMesh) -> int:
+    """How many processes there are along the dimensions of a mesh; 1 where one has all devices."""
+    grid = mesh.jax_mesh
+    return 1 if alone() else _processes(grid, local_mesh(grid), [a for axes in mesh.axes for a in axes])
+
+
 _REDUCTIONS = {"sum": jax.numpy.sum, "avg": jax.numpy.mean, "max": jax.numpy.max, "min": jax.numpy.min}
 
 
