@@ -48,4 +48,4 @@ def replicate(module: Module, ignored_modules: Iterable[Module] | None = None, *
 
 
 def _after(ddp: DistributedDataParallel) -> None:
-    ddp.require_forward_param_sync = state.grad and ddp.require_backward_grad_sync
+    ddp.require_forward_param_sync = bool(state.grad) and ddp.require_backward_grad_sync
