@@ -43,6 +43,8 @@ utils.op_profile utils.dlpack
 _functorch _vmap_internals functional serialization compiler export utils.checkpoint utils.module_tracker
 distributed.checkpoint distributed.optim distributed.algorithms
 jit distributions hub fx
+_functorch.partitioners
+_functorch.aot_autograd
 functorch _library _inductor utils.flop_counter distributed.pipelining
 _C library _higher_order_ops
 _VF

@@ -9,6 +9,8 @@ import ranks
 t = importlib.import_module(sys.argv[1])
 d, nn = t.distributed, t.nn
 DDP = importlib.import_module(f"{sys.argv[1]}.nn.parallel").DistributedDataParallel
+replicate = importlib.import_module(f"{sys.argv[1]}.distributed._composable.replicate").replicate
+in_backward = importlib.import_module(f"{sys.argv[1]}.distributed.optim.apply_optimizer_in_backward")
 warnings.simplefilter("ignore")
 CASES = {}
 
@@ -75,6 +77,53 @@ def a_compiled_backward_alone(rank):
         (t.compile(step) if sys.argv[1] == "torchlike" else step)(t.ones(2, 3) * (rank + 1), rank)
     step(t.ones(2, 3), 2)
     return firsts(model)
+
+
+def filled():
+    model = nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.BatchNorm1d(4), nn.Linear(4, 2))
+    with t.no_grad():
+        for i, p in enumerate(model.parameters()):
+            p.copy_(((t.arange(p.numel()) * 7 + i) % 11 - 5).reshape(p.shape) / 8)
+    return model
+
+
+def backward(model, rank, k):
+    x = (t.arange(12).reshape(4, 3) * 7 % 5) / 6 + rank + k
+    model(x).square().mean().backward()
+
+
+def kept(model):
+    return [[round(v, 2) + 0.0 for v in x.detach().double().flatten().tolist()] for x in model.state_dict().values()]
+
+
+@case
+def replicated_in_place(rank):
+    model = filled()
+    with t.no_grad():
+        model[0].bias.add_(rank)
+    same = replicate(model) is model
+    optimizer, found = t.optim.SGD(model.parameters(), 0.1), [same, list(model.state_dict())]
+    for k in range(3):
+        optimizer.zero_grad()
+        backward(model, rank, k)
+        optimizer.step()
+        found.append(kept(model))
+    try:
+        replicate(model)
+    except AssertionError:
+        return found
+
+
+@case
+def steps_in_backward(rank):
+    model = filled()
+    in_backward._apply_optimizer_in_backward(t.optim.SGD, model.parameters(), {"lr": 0.1, "momentum": 0.9})
+    in_backward._apply_optimizer_in_backward(t.optim.Adam, [model[0].bias], {"lr": 0.2})
+    found = [len(in_backward._get_in_backward_optimizers(model))]
+    for k in range(2):
+        backward(model, rank, k)
+        found += [kept(model), firsts(model)]
+    return found
 
 
 if __name__ == "__main__":

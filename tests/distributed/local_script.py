@@ -136,6 +136,20 @@ def other_memory(rank):
 
 
 @case
+def functional(rank):
+    f = importlib.import_module(f"{sys.argv[1]}.distributed._functional_collectives")
+    mesh = mesh_of("cpu", (2,))
+    x, g = t.arange(4.0) + rank, d.group.WORLD
+    found = [
+        f.broadcast(x, 1, g), f.all_gather_single(x, 0, g), f.reduce_scatter_single(x, "sum", 0, g),
+        f.all_reduce(x, "max", mesh), f.all_reduce(x, "avg", (mesh, 0)), f.all_reduce(x, "sum", [0, 1]),
+        *f.all_reduce_coalesced([x, x * 2], "sum", g), *f.all_gather_into_tensor_coalesced([x, x * 2], g),
+        *f.reduce_scatter_tensor_coalesced([x, t.arange(8.0).reshape(2, 4) + rank], "sum", [0, 1], g),
+    ]  # fmt: skip
+    return [y + 0 for y in found]
+
+
+@case
 def what_is_refused(rank):
     """Ours only: what cannot be shared is said."""
     if sys.argv[1] == "torch":

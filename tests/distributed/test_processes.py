@@ -4,8 +4,8 @@ import pytest
 from process_kit import SIZE, results
 
 SCRIPTS = (
-    "collectives_script.py", "ddp_script.py", "accumulate_script.py", "local_script.py", "mesh_script.py",
-    "spread_script.py", "states_script.py", "uneven_script.py",
+    "collectives_script.py", "ddp_script.py", "accumulate_script.py", "averaging_script.py", "local_script.py",
+    "mesh_script.py", "spread_script.py", "states_script.py", "uneven_script.py",
 )  # fmt: skip
 # PyTorch refuses these on CPUs, or counts them in other ways; ours are checked by themselves
 OURS = {"bf16_compress_hook", "cut_beyond_gloo"}

@@ -316,7 +316,7 @@ def test_what_compiles_and_what_cuts_graphs():
     assert layer.weight.grad.tolist() == [[1, 1]]
     with pytest.raises(NotImplementedError, match=r"memory_efficient_fusion\(\) takes no options"):
         module.memory_efficient_fusion(max, static_argnums=0)
-    with pytest.raises(NotImplementedError, match=r"functorch.compile.aot_function: .* torch.compile"):
-        module.aot_function(max, module.nop)
+    with pytest.raises(NotImplementedError, match=r"functorch.compile.aot_module_simplified: .* torch.compile"):
+        module.aot_module_simplified(max, module.nop)
     with pytest.raises(AttributeError, match="aot_functoin"):
         getattr(module, "aot_functoin")  # noqa: B009

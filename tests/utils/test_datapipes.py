@@ -1,5 +1,7 @@
 """Data pipes give what PyTorch's give."""
 
+import importlib
+
 import pytest
 import torch as pytorch
 from both import agree, agree_error
@@ -17,6 +19,10 @@ def large(x):
     return x > 1
 
 
+def first(name):
+    return name[0]
+
+
 PIPES = {
     "map": lambda d: d.iter.IterableWrapper([1, 2, 3]).map(more),
     "filter": lambda d: d.iter.IterableWrapper([1, 2, 3]).filter(large),
@@ -28,6 +34,15 @@ PIPES = {
     "unbatched": lambda d: d.iter.IterableWrapper([[[1], [2, 3]], [[4]]]).unbatch(),
     "flat": lambda d: d.iter.IterableWrapper([[[1], [2, 3]], [4]]).unbatch(unbatch_level=-1),
     "in turn": lambda d: d.iter.IterableWrapper(range(3)).mux(d.iter.IterableWrapper(range(5, 9))),
+    "groups": lambda d: d.iter.IterableWrapper(["a1", "b1", "a2", "c1", "d1", "a3"]).groupby(first),
+    "groups of two": lambda d: d.iter.IterableWrapper(["a1", "b1", "a2", "b2"]).groupby(first, group_size=2),
+    "groups with keys": lambda d: d.iter.IterableWrapper(["a1", "b1", "a2"]).groupby(first, keep_key=True),
+    "few wait": lambda d: d.iter.IterableWrapper(["a1", "b1", "a2", "c1", "d1", "a3"]).groupby(first, buffer_size=3),
+    "small groups left out": lambda d: d.iter.IterableWrapper(["a1", "b1", "a2", "c1", "d1", "a3", "b2"]).groupby(
+        first, buffer_size=3, group_size=3, guaranteed_group_size=2, drop_remaining=True
+    ),
+    "no shard": lambda d: d.iter.IterableWrapper(range(5)).sharding_filter(),
+    "sampled": lambda d: d.iter.Sampler(d.iter.IterableWrapper(range(4))),
     "chain": lambda d: d.iter.IterableWrapper(range(6)).map(str).batch(3).map("".join),
 }
 
@@ -140,3 +155,84 @@ def test_switches_of_scripts_tell_what_was_set(name):
     for m in BOTH:
         switch = getattr(m._C, name)
         assert [switch(False), switch(False), switch(True), switch(True)] == [True, False, False, True]
+
+
+def parts(t, *groups, only=None):
+    pipe = t.utils.data.datapipes.iter.IterableWrapper(range(14)).sharding_filter(only).map(more)
+    for count, number, group in groups:
+        t.utils.data.graph_settings.apply_sharding(pipe, count, number, group)
+    return list(pipe), len(pipe)
+
+
+SHARDS = {
+    "of three": lambda t, p: parts(t, (3, 2, None)),
+    "replaced": lambda t, p: parts(t, (2, 1, None), (3, 0, None)),
+    "of processes and workers": lambda t, p: parts(t, (3, 2, p.MULTIPROCESSING), (2, 1, p.DISTRIBUTED)),
+    "another group": lambda t, p: parts(t, (3, 1, p.MULTIPROCESSING), only=p.DISTRIBUTED),
+    "workers": lambda t, p: [
+        b.tolist()
+        for b in t.utils.data.DataLoader(
+            t.utils.data.datapipes.iter.IterableWrapper(range(9)).sharding_filter().map(more), 2, num_workers=2
+        )
+    ],
+}
+
+
+@pytest.mark.parametrize("name", SHARDS)
+def test_shards(name):
+    module = "utils.data.datapipes.iter.sharding"
+    agree(lambda t: SHARDS[name](t, importlib.import_module(f"{t.__name__}.{module}").SHARDING_PRIORITIES))
+
+
+def wrapped(t, *items):
+    return t.utils.data.datapipes.map.SequenceWrapper(items)
+
+
+INDEXED = {
+    "concat": lambda t: (lambda p: [p[0], p[2], len(p)])(wrapped(t, 1, 2).concat(wrapped(t, 3))),
+    "zip": lambda t: (lambda p: [p[0], p[1], len(p)])(wrapped(t, 1, 2, 3).zip(wrapped(t, 4, 5))),
+    "batch": lambda t: (lambda p: [p[0], p[1], len(p)])(wrapped(t, 1, 2, 3).batch(2)),
+    "whole batches": lambda t: len(wrapped(t, 1, 2, 3).batch(2, drop_last=True)),
+}
+
+
+@pytest.mark.parametrize("name", INDEXED)
+def test_indexed_pipes(name):
+    agree(INDEXED[name])
+
+
+REFUSED = {
+    "twice": ("Sharding twice", lambda t: t.utils.data.graph_settings.apply_sharding(
+        t.utils.data.datapipes.iter.IterableWrapper("ab").sharding_filter().sharding_filter(), 2, 0)),
+    "no such part": ("should be smaller than", lambda t: t.utils.data.datapipes.iter.IterableWrapper(
+        "ab").sharding_filter().apply_sharding(2, 2)),
+    "group size": ("group_size must be > 0", lambda t: t.utils.data.datapipes.iter.IterableWrapper("ab").groupby(
+        first, group_size=0)),
+    "least": ("must be set", lambda t: t.utils.data.datapipes.iter.IterableWrapper("ab").groupby(
+        first, guaranteed_group_size=2)),
+    "groups": ("Failed to group", lambda t: list(t.utils.data.datapipes.iter.IterableWrapper("abc").groupby(
+        first, group_size=2, buffer_size=2))),
+    "concat": ("Index 2 is out of range", lambda t: wrapped(t, 1).concat(wrapped(t, 3))[2]),
+    "batch": ("Index 1 is out of bound", lambda t: wrapped(t, 1).batch(2)[1]),
+    "mode": ("Invalid mode w", lambda t: t.utils.data.datapipes.iter.FileOpener(["a"], mode="w")),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_refused(name):
+    match, call = REFUSED[name]
+    agree_error(call, match=match)
+
+
+def test_files(tmp_path):
+    (tmp_path / "in").mkdir()
+    for name, text in (("b.txt", "line\n"), ("a.csv", "1"), ("in/c.txt", "")):
+        (tmp_path / name).write_text(text)
+
+    def read(t):
+        pipes = t.utils.data.datapipes.iter
+        lists = [pipes.FileLister(str(tmp_path)), pipes.FileLister(str(tmp_path), "*.txt", recursive=True)]
+        opened = pipes.FileLister(str(tmp_path), ["*.txt", "*.csv"]).open_files("b").read_from_stream(chunk=2)
+        return [sorted(str(x).replace(str(tmp_path), "") for x in p) for p in (*lists, opened)]
+
+    agree(read)

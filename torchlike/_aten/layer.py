@@ -236,7 +236,7 @@ def _checked(op: Any, inputs: tuple) -> bool:
 
 def _before(t: Tensor) -> Tensor:
     """The value of the target before it changes, with its history."""
-    if layer.has_dispatch(type(t)):
+    if layer.has_dispatch(type(t)) or state.trace is not None:
         old = layer.invoke(ops.aten.clone.default, (t.detach(),), {})
     else:
         old = wrap(value_of(t))

@@ -36,7 +36,8 @@ _NUMBERS = "the numbers of a tensor"
 _MEANS = """\
 arguments: parameters, state and batch; overwritten: results that take the memory of arguments; temporary: what the
 program needs meanwhile. Bytes of a collective: what one device holds of the tensor that is reduced, or has in the end
-of what is brought together. Compiled for CPUs: another compiler may keep less at once, and merge collectives."""
+of what is brought together. Compiled for CPUs: another compiler may keep less at once, and merge collectives; bfloat16
+and float16 are float32 there, so what the program needs meanwhile and sends of them may be half of it elsewhere."""
 
 
 class Plan(NamedTuple):

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from torchlike._base.state import state
 from torchlike._base.tracing import trace_state_clean
 from torchlike._core.tensor.tensor import Tensor
 
@@ -77,14 +78,14 @@ def reparametrized(
     before: list[tuple[str, dict, str, Any]] = []
     try:
         for name, (members, key) in places.items():
-            before.append((name, members, key, members.get(key, _ABSENT)))
+            before.insert(0, (name, members, key, members.get(key, _ABSENT)))
             members[key] = tensors[name]
-        if not trace_state_clean():
+        if state.capture is None and not trace_state_clean():
             LENT.extend((id(members), key) for _, members, key, _ in before)
         yield
     finally:
-        for name, members, key, old in reversed(before):
-            if (id(members), key) in LENT:
+        for name, members, key, old in before:
+            if LENT and (id(members), key) in LENT:
                 LENT.remove((id(members), key))
             new = members.get(key, _ABSENT)
             if name in given and new is not _ABSENT and new is not given[name]:

@@ -164,7 +164,7 @@ def group_of(ranks: tuple[int, ...]) -> ProcessGroup:
     for group in every:
         if group.ranks == ranks:
             return group
-    raise ValueError(f"the group of {_runtime.named(ranks)}, which a compiled function was made for, is no more")
+    raise ValueError(f"there is no group of {_runtime.named(ranks)}, or not any more; make one with new_group()")
 
 
 def is_member(given: Any) -> bool:

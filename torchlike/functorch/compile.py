@@ -1,36 +1,21 @@
-"""``functorch.compile``: what remains of it without the graphs of forward and backward that PyTorch's compiler cuts.
+"""``functorch.compile``: graphs of a function and its backward for a compiler of one's own (``aot_function``).
 
 ``torch.compile`` compiles a function with its backward; ``make_fx`` gives the graph of a function, also of one that
 calls ``torch.autograd.grad``.
 """
 
-from collections.abc import Callable
 from typing import Any
 
+from torchlike._functorch.aot_autograd import aot_function as aot_function
+from torchlike._functorch.aot_autograd import aot_module as aot_module
+from torchlike._functorch.aot_autograd import make_boxed_compiler as make_boxed_compiler
+from torchlike._functorch.aot_autograd import make_boxed_func as make_boxed_func
+from torchlike._functorch.partitioners import default_partition as default_partition
 from torchlike.compiler import compile
 from torchlike.interop.refusing import refused_class
 
-__all__ = ["make_boxed_compiler", "make_boxed_func", "memory_efficient_fusion", "nop"]
-
-
-def make_boxed_func(f: Callable[..., Any]) -> Callable[[list[Any]], Any]:
-    """``f`` as a function of a list of arguments.
-
-    >>> from torchlike.functorch.compile import make_boxed_func
-    >>> make_boxed_func(max)([1, 3])
-    3
-    """
-
-    def g(args: list[Any]) -> Any:
-        return f(*args)
-
-    g._boxed_call = True  # type: ignore[attr-defined]
-    return g
-
-
-def make_boxed_compiler(compiler: Callable[[Any, Any], Callable[..., Any]]) -> Callable[[Any, Any], Any]:
-    """A compiler of graphs whose results take a list of arguments."""
-    return lambda graph, inputs: make_boxed_func(compiler(graph, inputs))
+__all__ = ["aot_function", "aot_module", "default_partition", "make_boxed_compiler", "make_boxed_func",
+           "memory_efficient_fusion", "nop"]  # fmt: skip
 
 
 def nop(fx_g: Any, _: Any) -> Any:
@@ -53,9 +38,9 @@ def memory_efficient_fusion(fn: Any, static_argnums: Any = None, **kwargs: Any) 
     return compile(fn)
 
 
-_WHY = "graphs of forward and backward are not cut apart here; torch.compile compiles both, make_fx gives a graph"
+_WHY = "use aot_function or torch.compile; make_fx gives a graph"
 _ABSENT = """
-aot_function aot_module aot_module_simplified compiled_function compiled_module debug_compile default_partition
+aot_module_simplified compiled_function compiled_module debug_compile
 draw_graph draw_graph_compile min_cut_rematerialization_partition minifier print_compile pythonkey_decompose ts_compile
 """.split()
 

@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING
 
 from torchlike.interop.lazy import on_first_use
+from torchlike.utils._swap import swap_tensors as swap_tensors
 
 if TYPE_CHECKING:  # what is imported when it is first used
     from torchlike.utils import benchmark as benchmark

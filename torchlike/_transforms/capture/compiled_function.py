@@ -14,7 +14,7 @@ import jax
 from torchlike._base.dtypes import get_default_dtype
 from torchlike._base.frames import user_frames, warn
 from torchlike._base.logs import COMPILE
-from torchlike._base.state import AUTOCAST, state
+from torchlike._base.state import AUTOCAST, CAPTURE, DISPATCH, LEVELS, state
 from torchlike._core.tensor.tensor import Tensor
 from torchlike._executor.recorded import cut
 from torchlike._transforms.capture import graph_breaks
@@ -38,6 +38,7 @@ LIMIT = 8  # programs of one function before it is left to eager execution
 _PATIENCE = 2  # calls that may set something up in Python, as first calls do, before a function runs in pieces
 _SPENT = 4  # programs that undo what they rely on, before their function runs in pieces
 _SHARED = "which tensors have a .grad, or which of them the arguments are or share memory with,"
+_OTHERS = CAPTURE | LEVELS | DISPATCH
 _EAGER = object()  # the reason of a function that was given up
 
 
@@ -90,7 +91,7 @@ class CompiledFunction:
         return self if instance is None else functools.partial(self, instance)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        if state.capture is not None or state.levels or not Switch.on:
+        if state.function_modes or not Switch.on or (state.active & _OTHERS and _under_others()):
             return self.function(*args, **kwargs)
         if self.broken:
             return graph_breaks.run(self.function, args, kwargs, self.lines)
@@ -312,6 +313,11 @@ def _reason(error: BaseException) -> str:
 def _are(leaves: list[Any], args: tuple[Any, ...]) -> bool:
     """Whether the arguments are the leaves themselves, in no containers."""
     return len(leaves) == len(args) and all(map(is_, leaves, args))
+
+
+def _under_others() -> bool:
+    """Whether a capture, a transform or a mode is to see the function's own calls."""
+    return state.capture is not None or bool(state.levels) or bool(state.dispatch_modes)
 
 
 def _aliases(leaves: list[Any]) -> tuple[tuple[int, ...], tuple[int, ...]] | None:

@@ -25,7 +25,7 @@ def note_instance(i: Any, f: Any, x: Any, kinds: Any) -> None:
     for kind in kinds if isinstance(kinds, tuple) else (kinds,):
         if not _decides(kind) or (kind in cls.__mro__ and type(kind) is abc.ABCMeta):  # nobody unregisters
             continue
-        holder = cls if i.is_made(x) else x
+        holder = cls if cls is tuple or i.is_made(x) else x  # a tuple that was made is not noted as such
         ask, word = (issubclass, "subclass") if holder is cls else (isinstance, "instance")
         i.reads.add(word, holder, kind, ask(holder, kind), f"whether {i.reads.name(x)} is a {kind.__name__}")
 

@@ -266,15 +266,11 @@ class Calls(Arrays):
         if listener is not None:
             listener.before(f, args, kwargs)
         door = self.door()
-        try:
-            if calm or PLAIN.issuperset(map(type, args)) or (f in _OPERATORS and self.is_calm(args)):
-                result = f(*args, **kwargs) if door is None else door(f, args, kwargs)
-            else:
-                net = Net()
-                result = net.call(f, args, kwargs) if door is None else net.call(door, (f, args, kwargs), _NONE)
-        except StopIteration as stop:  # of a generator or coroutine of the function, with what that returned
-            self.new(stop)
-            raise
+        if calm or PLAIN.issuperset(map(type, args)) or (f in _OPERATORS and self.is_calm(args)):
+            result = f(*args, **kwargs) if door is None else door(f, args, kwargs)
+        else:
+            net = Net()
+            result = net.call(f, args, kwargs) if door is None else net.call(door, (f, args, kwargs), _NONE)
         if listener is not None:
             result = listener.after(f, args, kwargs, result)
         if getrefcount(result) == VARIABLE and type(result) not in PLAIN and not self.shows_outside(result):

@@ -320,7 +320,7 @@ OPS["JUMP_IF_TRUE_OR_POP"], OPS["JUMP_IF_FALSE_OR_POP"] = _jump_or_pop(True), _j
 
 @op
 def GET_ITER(i: Interpreter, f: Frame, arg: Any) -> None:
-    f.stack.append(i.iterate(f.stack.pop()))
+    f.stack.append(i.iterate(f.stack.pop(), loops=True))
 
 
 @op

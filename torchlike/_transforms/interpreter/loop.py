@@ -210,6 +210,9 @@ class Loop:
         del frame.stack[handler.depth :]
         if handler.lasti:
             frame.stack.append(at)
+        if type(error) is StopIteration:  # of a generator or coroutine of the function, with what that returned
+            self.new(error)
+            error.__traceback__ = None  # which would keep what is around as long as this is known to be new
         frame.stack.append(error)
         frame.pc = handler.target
         return True

@@ -406,8 +406,8 @@ class Objects:
         return self.reads.add("has", x, key, dict.__contains__(x, key), entry_name(self.reads.name(x), key))
 
     # -- iteration, truth, length ------------------------------------------------------------------
-    def iterate(self, x: Any) -> Any:
-        """``iter(x)``."""
+    def iterate(self, x: Any, loops: bool = False) -> Any:
+        """``iter(x)``; ``loops``: that nothing but interpreted code reads what it gives."""
         method = self.method(x, "__iter__")
         if method is not None:
             return self.call(method, ())
@@ -419,7 +419,8 @@ class Objects:
             if base_of(x) is set and len(x) > 1 and self.touched(x):
                 self.refuse_change("iterates over a set that it has changed, whose order is not known yet")
             x = self.contents(x)
-        self.seen(x)
+        if not loops or type(x) not in (list, tuple) or not self.is_made(x):
+            self.seen(x)
         return self.new(self.native(iter, (x,), {}) if type(x) not in _HOLDERS else self.handed(iter, x))
 
     def by_index(self, x: Any) -> Iterator[Any]:

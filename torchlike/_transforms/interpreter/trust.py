@@ -33,7 +33,7 @@ else:
 _WATCHED = (
     "torchlike.nn.modules", "torchlike.nn.parallel.distributed", "torchlike.nn.utils", "torchlike.nn.attention",
     "torchlike.optim", "torchlike.utils", "torchlike.backends", "torchlike.__future__", "torchlike._base.once",
-    "torchlike._functions.info", "torchlike.fx.graph_module",
+    "torchlike._functions.info", "torchlike._functions.functional_call", "torchlike.fx.graph_module",
     "torchlike.compiler._module", "torchlike.distributions", "torchlike.amp.grad_scaler",
     "torchlike.cuda.amp.grad_scaler", "torchlike.cpu.amp.grad_scaler", "torchlike.distributed.fsdp._fully_shard",
 )  # fmt: skip
@@ -46,7 +46,7 @@ _SETTLED = ("re", "inspect", "dis", "typing", "abc", "_collections_abc", "string
             "decimal", "numbers", "sre_compile", "sre_parse", "types", "itertools", "warnings")  # fmt: skip
 _STDLIB = os.path.realpath(sysconfig.get_path("stdlib")) + os.sep
 _PACKAGES = (sysconfig.get_path("purelib"), sysconfig.get_path("platlib"))
-_MODULE_CALLS = os.path.join("torchlike", "nn", "modules", "module.py")
+_MODULES = os.path.join("torchlike", "nn", "modules") + os.sep
 
 PLAIN = frozenset((bool, int, float, complex, str, bytes, type(None), type(Ellipsis), type(NotImplemented), range))
 PURE_MODULES = frozenset(("math", "cmath", "_operator", "itertools", "_functools", "_struct", "_bisect", "_json",
@@ -183,8 +183,8 @@ def _standard(filename: str) -> bool:
 def unseen(code: types.CodeType, name: str) -> bool:
     """Whether code that something else runs would read things that nothing watches."""
     filename = code.co_filename
-    if filename.endswith(_MODULE_CALLS):
-        return code.co_name in ("__call__", "_call_impl")
+    if _MODULES in filename:
+        return code.co_name in ("__call__", "_call_impl", "forward")
     if not is_users(filename) or _standard(filename) or _below(name, _BELOW):
         return False
     generated = _below(name, _TRUSTED) or name in sys.stdlib_module_names or name.startswith("namedtuple_")

@@ -1,3 +1,4 @@
-"""Older places of what changes modules in place: :mod:`torchlike.distributed._composable.fsdp`."""
+"""What changes modules in place: :func:`replicate`, and ``fully_shard`` under its older name."""
 
 from torchlike.distributed._composable import fsdp as fsdp
+from torchlike.distributed._composable.replicate import replicate as replicate

@@ -1,5 +1,6 @@
 """Optimizers whose state is spread over processes: ``torch.distributed.optim``."""
 
+from torchlike.distributed.optim.post_localSGD_optimizer import PostLocalSGDOptimizer as PostLocalSGDOptimizer
 from torchlike.distributed.optim.zero_redundancy_optimizer import ZeroRedundancyOptimizer as ZeroRedundancyOptimizer
 from torchlike.interop.lazy import on_first_use
 from torchlike.interop.refusing import refusing

@@ -1,5 +1,6 @@
 """DataLoader: batches of a dataset, fetched when they are asked for or ahead of that by worker processes."""
 
+import functools
 import itertools
 import math
 import multiprocessing
@@ -8,6 +9,7 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Generic, TypeVar
 
+import torchlike.distributed as distributed
 from torchlike._base.rng import Generator
 from torchlike.utils.data._utils.collate import default_collate, default_convert
 from torchlike.utils.data._utils.fetch import DatasetKind as _DatasetKind
@@ -16,7 +18,7 @@ from torchlike.utils.data._utils.pool import Pool, context_of
 from torchlike.utils.data._utils.worker import DATA, ERROR, Plan, get_worker_info
 from torchlike.utils.data.datapipes.datapipe import IterDataPipe
 from torchlike.utils.data.dataset import Dataset, IterableDataset
-from torchlike.utils.data.graph_settings import apply_shuffle_settings, seed_shufflers
+from torchlike.utils.data.graph_settings import apply_sharding, apply_shuffle_settings, seed_shufflers
 from torchlike.utils.data.sampler import BatchSampler, Order, RandomSampler, Sampler, SequentialSampler
 
 __all__ = ["DataLoader", "default_collate", "default_convert", "get_worker_info"]
@@ -277,6 +279,21 @@ class _BaseDataLoaderIter:
         return len(self._index_sampler)
 
 
+def _place() -> tuple[int, int]:
+    """How many processes share the data, and which of them this is."""
+    alone = not (distributed.is_available() and distributed.is_initialized())
+    return (1, 0) if alone else (distributed.get_world_size(), distributed.get_rank())
+
+
+def _divided(init: Callable | None, processes: int, rank: int, worker: int) -> None:
+    """What a worker does first with a pipe: it takes its part of the items."""
+    info = get_worker_info()
+    assert info is not None
+    apply_sharding(info.dataset, info.num_workers * processes, worker * processes + rank)
+    if init is not None:
+        init(worker)
+
+
 class _SingleProcessDataLoaderIter(_BaseDataLoaderIter):
     """Fetches when asked, in the calling thread."""
 
@@ -285,6 +302,8 @@ class _SingleProcessDataLoaderIter(_BaseDataLoaderIter):
         if loader.timeout != 0:
             raise AssertionError("timeout needs workers: set num_workers, or timeout=0")
         options = (loader._dataset_kind, loader._auto_collation, loader.collate_fn, loader.drop_last)
+        if isinstance(loader.dataset, IterDataPipe):
+            apply_sharding(loader.dataset, *_place())
         self._fetch = Fetcher(loader.dataset, *options)
 
     def _next_data(self) -> Any:
@@ -299,7 +318,10 @@ class _MultiProcessingDataLoaderIter(_BaseDataLoaderIter):
         if loader.prefetch_factor <= 0:
             raise AssertionError("prefetch_factor must be positive where there are workers")
         options = (loader.dataset, loader._dataset_kind, loader._auto_collation, loader.collate_fn, loader.drop_last)
-        plan = Plan(*options, loader.worker_init_fn, self._base_seed, loader.num_workers)
+        init = loader.worker_init_fn
+        if isinstance(loader.dataset, IterDataPipe):
+            init = functools.partial(_divided, init, *_place())
+        plan = Plan(*options, init, self._base_seed, loader.num_workers)
         self._pool = Pool(context_of(loader.multiprocessing_context), plan)
         self._workers = self._pool.workers
         self._round = 0

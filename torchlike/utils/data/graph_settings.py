@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import warnings
 from collections.abc import Iterator
 from typing import Any
@@ -65,3 +66,37 @@ def seed_shufflers(datapipe: Any, generator: Any) -> None:
     """Seed the shufflers for one pass of a loader, from one number of its generator, as PyTorch does."""
     seed = int(empty((), dtype=int64).random_(generator=generator).item())
     apply_random_seed(datapipe, Generator().manual_seed(seed))
+
+
+def apply_sharding(datapipe: Any, num_of_instances: int, instance_id: int, sharding_group: Any = None) -> Any:
+    """Tell the pipes with a method ``apply_sharding`` that a pipe is made of which part of the items is theirs.
+
+    RuntimeError if two of them follow each other: most items would be lost.
+
+    >>> from torchlike.utils.data.datapipes.iter import IterableWrapper
+    >>> list(apply_sharding(IterableWrapper(range(5)).sharding_filter(), 2, 0))
+    [0, 2, 4]
+    """
+    _shard(datapipe, (num_of_instances, instance_id), sharding_group, None, set())
+    return datapipe
+
+
+def _shard(pipe: Any, part: tuple[int, int], group: Any, above: Any, seen: set[int]) -> None:
+    if isinstance(pipe, list | tuple):
+        for inner in pipe:
+            _shard(inner, part, group, above, seen)
+    elif isinstance(pipe, IterDataPipe | MapDataPipe):
+        apply = getattr(pipe, "apply_sharding", None)
+        if apply is not None:
+            if above is not None:
+                raise RuntimeError(
+                    "Sharding twice on a single pipeline is likely unintended and will cause data loss. "
+                    f"Sharding already applied to {above} while trying to apply to {pipe}"
+                )
+            above = pipe
+            if id(pipe) not in seen:
+                takes_group = len(inspect.signature(apply).parameters) > 2
+                apply(*part, group) if takes_group else apply(*part)
+        seen.add(id(pipe))
+        for inner in vars(pipe).values():
+            _shard(inner, part, group, above, seen)

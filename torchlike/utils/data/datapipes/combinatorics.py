@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import random
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sized
 from typing import Any
 
 from torchlike._base.dtypes import int64
 from torchlike._core.conversion.factories import empty
 from torchlike.utils.data._utils.collate import default_collate
 from torchlike.utils.data.datapipes.datapipe import IterDataPipe, MapDataPipe, functional_datapipe
+from torchlike.utils.data.sampler import Sampler, SequentialSampler
 
 
 class _Seeded:
@@ -85,6 +86,26 @@ class ShufflerOfIndices(_Seeded, IterDataPipe):
 
 
 MapDataPipe.register_datapipe_as_function("shuffle", ShufflerOfIndices)
+
+
+class SamplerIterDataPipe(IterDataPipe):
+    """The items of a sampler that is made for a pipe: ``sampler(data_source=datapipe, ...)``."""
+
+    def __init__(
+        self, datapipe: IterDataPipe, sampler: type[Sampler] = SequentialSampler, sampler_args: tuple | None = None,
+        sampler_kwargs: dict | None = None,
+    ) -> None:  # fmt: skip
+        if not isinstance(datapipe, Sized):
+            raise AssertionError("Sampler class requires input datapipe implemented `__len__`")
+        self.datapipe = datapipe
+        given: dict[str, Any] = {**(sampler_kwargs or {}), "data_source": datapipe}
+        self.sampler: Any = sampler(*(sampler_args or ()), **given)
+
+    def __iter__(self) -> Iterator:
+        return iter(self.sampler)
+
+    def __len__(self) -> int:
+        return len(self.sampler)
 
 
 @functional_datapipe("collate")

@@ -7,18 +7,7 @@ import copy
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from torchlike.interop.alias import missing_names
-from torchlike.utils.data.datapipes import combinatorics as combinatorics
-from torchlike.utils.data.datapipes.combinatorics import Collator as Collator
-from torchlike.utils.data.datapipes.combinatorics import Demultiplexer as Demultiplexer
-from torchlike.utils.data.datapipes.combinatorics import Forker as Forker
-from torchlike.utils.data.datapipes.combinatorics import Multiplexer as Multiplexer
-from torchlike.utils.data.datapipes.combinatorics import ShufflerIterDataPipe as Shuffler
-from torchlike.utils.data.datapipes.combinatorics import UnBatcher as UnBatcher
 from torchlike.utils.data.datapipes.datapipe import DataChunk, IterDataPipe, functional_datapipe
-
-__getattr__ = missing_names(__name__)
-ShufflerIterDataPipe = Shuffler
 
 
 class IterableWrapper(IterDataPipe):

@@ -1,0 +1,38 @@
+"""Optimizers that step while backward goes on, so that no more than one gradient is there at a time."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from torchlike._core.tensor.tensor import Tensor
+from torchlike.nn import Module
+from torchlike.optim import Optimizer
+
+__all__: list[str] = []
+
+
+def _apply_optimizer_in_backward(
+    optimizer_class: type[Optimizer], params: Iterable[Any], optimizer_kwargs: dict[str, Any],
+    register_hook: bool = True,
+) -> None:  # fmt: skip
+    """Give each parameter an optimizer of its own, which steps once its gradient is there and then takes that away.
+
+    A parameter that gets several has them step one after the other. Without ``register_hook`` they are only kept, for
+    :func:`_get_in_backward_optimizers`.
+    """
+    for p in params:
+        own = p.__dict__.setdefault("_in_backward_optimizers", [])
+        own.append(optimizer_class([p], **optimizer_kwargs))  # type: ignore[call-arg]
+        if register_hook and not p.__dict__.get("_steps_in_backward"):
+            p.__dict__["_steps_in_backward"] = True
+            p.register_post_accumulate_grad_hook(_step)
+
+
+def _step(p: Tensor) -> None:
+    for optimizer in p.__dict__["_in_backward_optimizers"]:
+        optimizer.step()
+    p.grad = None
+
+
+def _get_in_backward_optimizers(module: Module) -> list[Optimizer]:
+    """The optimizers that :func:`_apply_optimizer_in_backward` gave to the parameters of a module."""
+    return [o for p in module.parameters() for o in p.__dict__.get("_in_backward_optimizers", [])]
