@@ -87,6 +87,9 @@ GRADIENTS = {
         x.view(2, 2), t.zeros(2), t.ones(2), x[:2], x[2:], training=True
     ).square(),
     "instance norm": lambda t, x: t.nn.functional.instance_norm(x.view(1, 2, 2)) * x.view(1, 2, 2),
+    "causal attention": lambda t, x: t.nn.functional.scaled_dot_product_attention(
+        *[x.view(1, 2, 2)] * 3, is_causal=True
+    ).square(),
     "attention": lambda t, x: t.nn.functional.scaled_dot_product_attention(*[x.view(1, 2, 2)] * 3).square(),
 }
 OUTSIDE = {"torch": torch.tensor([0.5, -3.0, 2.0, 1.0]), "torchlike": torchlike.tensor([0.5, -3.0, 2.0, 1.0])}
