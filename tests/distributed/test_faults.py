@@ -21,7 +21,10 @@ FAULTS = {
     ),
     "of_a_mesh": (
         {},
-        {"of a mesh: rank 0": "DistBackendError: tensors over several processes: rank 1 died or did not take part"},
+        {
+            "whole of a mesh: rank 0": "DistBackendError: tensors over several processes: rank 1 died or did not take",
+            "of a mesh: rank 0": "DistBackendError: tensors over several processes: rank 1 died or did not take part",
+        },
     ),
     "late": ({}, {"late: rank 0": "compiled function .*: after [12].. of 2 seconds rank 1 died or did not take part"}),
     "first_time": (
@@ -153,7 +156,9 @@ def test_spawned_processes(tmp_path):
 MISUSES = {
     "no number": (["--nproc", "x", "a.py"], "--nproc-per-node x: expected a number, auto, cpu or gpu"),
     "no address": (["--nnodes", "2", "a.py"], "several machines need --master-addr and --master-port"),
-    "machines that come and go": (["--nnodes", "1:3", "a.py"], "--nnodes 1:3: expected a number"),
+    "machines that come and go": (["--nnodes", "2:3", "a.py"], "--nnodes 2:3: machines that come and go are not"),
+    "from elsewhere": (["--nnodes", "1:3", "--rdzv-endpoint", "head:1", "a.py"], "that come and go are not supported"),
+    "fewer than least": (["--nnodes", "3:1", "a.py"], "--nnodes 3:1: expected a number, or MIN:MAX"),
     "too many": (["--node-rank", "2", "a.py"], "--node-rank 2: expected a number below --nnodes 1"),
     "no such output": (["--log-dir", "x", "-r", "4", "a.py"], "--redirects 4: expected 0, 1, 2 or 3"),
     "no folder for it": (["-r", "0:3", "a.py"], "--redirects needs --log-dir"),
@@ -166,6 +171,12 @@ def test_options_may_be_variables(monkeypatch):
     monkeypatch.setenv("PET_STANDALONE", "1")
     found = parse_args(["a.py"])
     assert (found.nproc_per_node, found.standalone, parse_args(["--nproc", "2", "a.py"]).nproc_per_node) == (3, True, 2)
+
+
+def test_machines_of_which_this_is_the_only_one():
+    for options in ([], ["--standalone"], ["--rdzv-backend", "c10d", "--rdzv-endpoint", "localhost:0"]):
+        assert parse_args(["--nnodes", "1:4", *options, "a.py"]).nnodes == 1
+    assert parse_args(["--nnodes", "2:4", "--standalone", "a.py"]).nnodes == 1
 
 
 @pytest.mark.parametrize("name", MISUSES)

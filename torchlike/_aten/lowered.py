@@ -236,6 +236,16 @@ def _scaled(t: Any, factor: float) -> Any:
     return redispatch(_aten.mul.Scalar, t, factor)
 
 
+def _causal(query: Any, shape: list) -> Any:
+    """What is added to the scores: 0 up to the diagonal, -inf beyond."""
+    options = {"layout": strided, "device": query.device}
+    allowed = redispatch(_aten.ones.default, shape, dtype=dtypes.bool, **options)
+    allowed = redispatch(_aten.tril.default, allowed)
+    minus = redispatch(_aten.scalar_tensor.default, -math.inf, dtype=query.dtype, device=query.device)
+    none = redispatch(_aten.scalar_tensor.default, 0.0, dtype=query.dtype, **options)
+    return redispatch(_aten.where.self, allowed, none, minus)
+
+
 @lowers("_scaled_dot_product_attention")
 def attention(
     query: Any, key: Any, value: Any, mask: Any, words: Any, p: float, causal: bool, scale: Any, gqa: bool
@@ -251,11 +261,11 @@ def attention(
         out = redispatch(func, query, key, value, p, causal, attn_mask=mask, scale=scale)[0]
         return CALLS.kept(out, query, key, value)
     factor = math.sqrt(scale if scale is not None else 1 / math.sqrt(query.shape[-1]))
-    query, key = _scaled(query, factor), _scaled(redispatch(_aten.transpose.int, key, -2, -1), factor)
-    scores = matmul(query, key)
+    query = _scaled(query, factor)
     if causal:
-        with without_dispatch():
-            mask = query.new_ones(query.shape[-2], key.shape[-1]).tril().bool()
+        mask = _causal(query, [query.shape[-2], key.shape[-2]])
+    key = _scaled(redispatch(_aten.transpose.int, key, -2, -1), factor)
+    scores = matmul(query, key)
     if mask is not None:
         minus = scores.new_full((), -math.inf) if mask.dtype is dtypes.bool else None
         scores = (

@@ -112,6 +112,8 @@ def check(place: Path) -> list[Finding]:
 def _trouble(name: str) -> tuple[str, str, str] | None:
     """What is wrong with a name: (kind, the part of it that is concerned, way out)."""
     module, *parts = name.split(".")
+    while module == "torch" and parts[:1] == ["torch"]:
+        del parts[0]  # torch.torch is torch
     path = _OURS if module == "torch" else f"{_OURS}.{module}"
     value: Any = importlib.import_module(path)
     seen = module

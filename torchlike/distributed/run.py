@@ -33,7 +33,7 @@ def get_args_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m torchlike run", allow_abbrev=False, description=__doc__)
     both = _both(parser)
     both("--nproc-per-node", "--nproc", default="1", help="processes on this machine: a number, auto, cpu or gpu")
-    both("--nnodes", default="1", help="how many machines")
+    both("--nnodes", default="1", help="how many machines; 1:MAX where this is the only one")
     both("--node-rank", type=int, default=0, help="the number of this machine")
     both("--master-addr", default="", help="the host of machine 0; 127.0.0.1 for one machine")
     both("--master-port", type=int, default=0, help="a port there; for one machine any that is free")
@@ -83,12 +83,9 @@ def parse_args(args: Sequence[str] | None) -> argparse.Namespace:
     parser = get_args_parser()
     options = parser.parse_args(args)
     _demand_outputs(options, parser)
-    low, _, high = options.nnodes.partition(":")
-    if not low.isdigit() or int(low) < 1 or high not in ("", low):
-        parser.error(f"--nnodes {options.nnodes}: expected a number; the number of machines does not change in a run")
-    options.nnodes = 1 if options.standalone else int(low)
-    options.nproc_per_node = _count(options.nproc_per_node, parser)
     host, _, port = options.rdzv_endpoint.partition(":")
+    options.nnodes = _machines(options, host, parser)
+    options.nproc_per_node = _count(options.nproc_per_node, parser)
     options.master_addr = options.master_addr or ("" if options.standalone else host)
     options.master_port = 0 if options.standalone else options.master_port or int(port or 0)
     if not 0 <= options.node_rank < options.nnodes:
@@ -113,6 +110,20 @@ def _demand_outputs(options: argparse.Namespace, parser: argparse.ArgumentParser
     if any(wanted.values()) and not options.log_dir:
         parser.error("--redirects needs --log-dir")
     options.redirects, options.local_ranks_filter = wanted, shown
+
+
+def _machines(options: argparse.Namespace, host: str, parser: argparse.ArgumentParser) -> int:
+    """How many machines take part: of MIN:MAX those that are there, which is known where all of it is on this one."""
+    low, _, high = options.nnodes.partition(":")
+    if not low.isdigit() or int(low) < 1 or (high and (not high.isdigit() or int(high) < int(low))):
+        parser.error(f"--nnodes {options.nnodes}: expected a number, or MIN:MAX")
+    alone = options.standalone or (low == "1" and {host, options.master_addr} <= {"", "localhost", "127.0.0.1", "::1"})
+    if high not in ("", low) and not alone:
+        parser.error(
+            f"--nnodes {options.nnodes}: machines that come and go are not supported; give a number, --node-rank and "
+            "--master-addr"
+        )
+    return 1 if options.standalone else int(low)
 
 
 def _count(text: str, parser: argparse.ArgumentParser) -> int:

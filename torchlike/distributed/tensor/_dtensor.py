@@ -179,7 +179,8 @@ class DTensor(Tensor):
             )
         if not (state.grad and self.requires_grad) and not self._traced() and found == self.placements:
             return self._marked(as_leaf(self, mesh, False))  # which shares its memory
-        new = _over(relaid(self, sharding_for(mesh, found, self.shape, "redistribute")), mesh)
+        with waiting():
+            new = _over(relaid(self, sharding_for(mesh, found, self.shape, "redistribute")), mesh)
         return marked_as_cut(new, found)
 
     def full_tensor(self, *, grad_placements: Sequence[Placement] | None = None) -> Tensor:
