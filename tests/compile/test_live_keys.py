@@ -17,7 +17,8 @@ class Counted:
 
 PLACES = [
     {2: 5.0, 4: 1.0}, collections.Counter([2, 4, 4]), collections.OrderedDict({2: 5.0}),
-    collections.defaultdict(int, {2: 1}), [2, 4], (2, 4), {2, 4}, frozenset((2, 4)), range(2, 5, 2), collections.deque([2, 4]),
+    collections.defaultdict(int, {2: 1}), [2, 4], (2, 4), {2, 4}, frozenset((2, 4)),
+    range(2, 5, 2), collections.deque([2, 4]),
 ]  # fmt: skip
 ASKED = {
     "within": lambda x, s: x * (10 if s.n in s.found else 1),
