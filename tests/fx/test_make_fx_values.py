@@ -140,6 +140,33 @@ def test_dropout_of_channels_and_its_gradient(channels):
         assert y.flatten(2).std(2).eq(0).all()
 
 
+MODULES = {
+    "linears": lambda nn: nn.Sequential(nn.Linear(4, 3), nn.ReLU(), nn.Linear(3, 4), nn.LayerNorm(4)),
+    "transformer": lambda nn: nn.TransformerEncoderLayer(4, 2, 8, dropout=0.0),
+    "attention": lambda nn: nn.MultiheadAttention(4, 2),
+    "convolution": lambda nn: nn.Sequential(nn.Unflatten(1, (4, 1)), nn.Conv1d(4, 2, 1), nn.BatchNorm1d(2).eval()),
+    "spectral": lambda nn: nn.utils.parametrizations.spectral_norm(nn.Linear(4, 4)).eval(),
+}
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_gradients_of_parameters(name):
+    """Which are constants of the graph, and so are views of them."""
+    layer = MODULES[name](torchlike.nn).double()
+
+    def f(x):
+        x = x.detach().requires_grad_()
+        out = layer(x, x, x) if name == "attention" else layer(x)
+        out = out[0] if isinstance(out, tuple) else out
+        return torchlike.autograd.grad(out.square().sum(), [x, *layer.parameters()], allow_unused=True)
+
+    x, other = torchlike.randn(2, 3, 4, 4, dtype=torchlike.float64)[:, :, 0].unbind()
+    for found, wanted in zip(make_fx(torchlike)(f)(x)(other), f(other), strict=True):
+        assert (found is None) == (wanted is None)
+        if wanted is not None:
+            torchlike.testing.assert_close(found, wanted)
+
+
 def norms(t, name, moved):
     """The graph of a norm with running statistics, which it moves when it runs as the function does."""
     norm = getattr(t.nn, name)(3, affine=True, track_running_stats=True).double()

@@ -143,7 +143,8 @@ class ProxyTorchDispatchMode(TorchDispatchMode):
         if isinstance(value, Tensor):
             kept = (value, (value._storage, value._view), proxy)
             self.proxies[id(value)] = self.proxies[_place(value)] = kept
-            self.storages[id(value._storage)] = value._storage
+            if value._storage in self.born:  # a view of a constant makes that no result
+                self.storages[id(value._storage)] = value._storage
             if not isinstance(value._storage.form, SparseValue | Outer):
                 array = value_of(
                     value
@@ -385,6 +386,7 @@ def make_fx(
         def run(*proxies: Any) -> Any:
             for value, proxy in zip(_flat(args), _flat(proxies), strict=True):
                 if isinstance(value, Tensor):
+                    mode.made(value._storage)
                     mode.track(value, proxy)
             with mode, _told(mode):
                 out = f(*args)
