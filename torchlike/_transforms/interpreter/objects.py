@@ -249,6 +249,7 @@ class Objects:
 
     def held(self, d: dict[Any, Any], key: Any, name: str | None = None) -> Any:
         """``d[key]`` of a dict, or MISSING."""
+        key = self.key(key)
         if self.is_made(d):
             return dict.get(d, key, MISSING)
         if self.changed and (value := self.entry_set(d, key)) is not ABSENT:
@@ -401,6 +402,7 @@ class Objects:
 
     def has_key(self, x: Any, key: Any) -> bool:
         """Whether a dict from outside has a key."""
+        key = self.key(key)
         if self.changed and (value := self.entry_set(x, key)) is not ABSENT:
             return value is not MISSING
         return self.reads.add("has", x, key, dict.__contains__(x, key), entry_name(self.reads.name(x), key))
