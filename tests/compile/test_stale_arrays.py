@@ -34,6 +34,9 @@ WRITES = {
     "transposed": lambda x, s: _then(operator.setitem(s.T, 0, s[0] + 1), x * float(s[0])),
     "flat": lambda x, s: _then(operator.setitem(s.flat, 0, s[0] + 1), x * float(s[0])),
     "split": lambda x, s: _then(np.split(s, 2)[0].fill(s[0] + 1), x * float(s[0])),
+    "memoryview": lambda x, s: _then(operator.setitem(memoryview(s), 0, s[0] + 1), x * float(s[0])),
+    "memoryview_read": lambda x, s: x * float(memoryview(s)[0]),
+    "numpys_frombuffer": lambda x, s: _then(operator.iadd(np.frombuffer(s, np.float32), 1), x * float(s[0])),
     "in_place": lambda x, s: _then(operator.iadd(s, 1), x * float(s[0])),
 }
 
@@ -77,7 +80,11 @@ def _cases(table, make, change):
         *_cases(BOTH, lambda: _both(1.0), lambda s: s[0].zero_()),
         *_cases({"array_filled": lambda x, s: x * s[0] + float(s[1][0])}, lambda: _both(1.0), lambda s: s[1].fill(9)),
         *_cases(
-            {"bytearray": lambda x, s: _then(torch.frombuffer(s, dtype=torch.uint8).add_(1), x * s[0])},
+            {
+                "bytearray": lambda x, s: _then(torch.frombuffer(s, dtype=torch.uint8).add_(1), x * s[0]),
+                "bytearray_of_numpy": lambda x, s: _then(operator.iadd(np.frombuffer(s, np.uint8), 1), x * s[0]),
+                "bytearray_in_a_memoryview": lambda x, s: _then(operator.setitem(memoryview(s), 0, s[0] + 1), x * s[0]),
+            },
             lambda: bytearray(b"\1\2"),
             lambda s: operator.setitem(s, 0, 7),
         ),

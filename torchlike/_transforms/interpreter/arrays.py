@@ -24,8 +24,15 @@ class Arrays:
         """The arrays from outside that were read."""
         return [read.holder for read in self.reads.found.values() if read.kind == "array"]
 
+    def shows_arrays(self, f: Any, args: tuple[Any, ...]) -> None:
+        """Refuse a call that shows the memory of what was there before under another name, to write there."""
+        if f in (memoryview, np.frombuffer) and args and not isinstance(args[0], bytes):
+            if not self.is_made(args[0]):  # type: ignore[attr-defined]
+                self.refuse_change(f"has {f.__name__} show {self.reads.name(args[0])}")  # type: ignore[attr-defined]
+
     def writes_arrays(self, f: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], owner: Any = None) -> None:
         """Refuse a call of numpy's that writes to arrays from outside, which a program would not do again."""
+        self.shows_arrays(f, args)
         for x in _written(f, args, kwargs, owner):
             if isinstance(x, np.ndarray) and not self.is_made(x):  # type: ignore[attr-defined]
                 self.refuse_change(f"writes to {self.reads.name(x)}")  # type: ignore[attr-defined]

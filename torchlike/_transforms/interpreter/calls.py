@@ -348,6 +348,7 @@ class Calls(Arrays):
         if own(cls.__module__) or trust.trusted_name(cls.__module__):
             return self.leaf(cls, args, kwargs)
         self._demand_settled(cls)
+        self.shows_arrays(cls, args)
         if cls in _COLLECT or cls.__module__ == "itertools":
             args = self._drained(self.presented(args))
         if cls in (map, filter):
@@ -398,6 +399,7 @@ class Calls(Arrays):
                 return self.call(method, args[1:], kwargs)
         if f is sum and self.listener is not None:
             return self._sum(*args, **kwargs)
+        self.shows_arrays(f, args)
         pure = f in trust.PURE or module in trust.PURE_MODULES
         if module in ("_bisect", "_heapq") and args and type(args[0]) is list:
             if not self.is_made(args[0]):
