@@ -275,9 +275,7 @@ def a_scheduler_inside(wrap):
 
 
 @pytest.mark.parametrize(
-    "script",
-    [an_iterator, a_generator, counting, a_scheduler_inside],
-    ids=lambda f: f.__name__,
+    "script", [an_iterator, a_generator, counting], ids=lambda f: f.__name__
 )
 def test_changed_by_the_function(script):
     """A program would not change it again: Python runs in every call."""
@@ -286,7 +284,9 @@ def test_changed_by_the_function(script):
         sequence(script)
 
 
-@pytest.mark.parametrize("script", [a_counter, a_variable, made_on_first_use], ids=lambda f: f.__name__)
+@pytest.mark.parametrize(
+    "script", [a_counter, a_variable, made_on_first_use, a_scheduler_inside], ids=lambda f: f.__name__
+)
 def test_changed_by_programs(script):
     """A program changes it in every call."""
     sequence(script, fullgraph=False)

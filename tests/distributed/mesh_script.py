@@ -343,6 +343,17 @@ def wrapped(rank):
 
 
 @case
+def norms_of_wrapped(rank):
+    found = []
+    for order in (1.0, 2.0, float("inf")):
+        model = fsdp.FullyShardedDataParallel(net(), use_orig_params=True, device_id=t.device("cpu"))
+        (model(batch(rank, 0)) ** 2).mean().backward()
+        norm = model.clip_grad_norm_(0.1, order)
+        found.append((type(norm).__name__, rounded(norm), rounded(model.clip_grad_norm_(1e9, order))))
+    return found
+
+
+@case
 def states_of_wrapped(rank):
     """Without values of moments, which PyTorch gathers wrongly on CPUs, and without rank0_only, which ends it there."""
     FSDP, kinds = fsdp.FullyShardedDataParallel, fsdp.StateDictType

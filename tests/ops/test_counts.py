@@ -32,6 +32,7 @@ def test_histogramdd(t):
         h(y, [2, 3]), h(y, 2), h(y, (t.tensor([0.0, 1.0, 2.0]), t.tensor([0.0, 2.0]))), h(y.reshape(2, 2, 2), 2),
         h(y, [2, 3], density=True, weight=t.tensor([1.0, 2.0, 3.0, 4.0])), h(y, [2, 2], range=[0.0, 1.0, 0.0, 2.0]),
         type(h(y, 2)).__name__, type(h(y, 2).bin_edges).__name__, h(t.ones(0, 2), 2).hist,
+        h(t.ones(3, 0), []), h(t.ones(0, 0), 2),
     )  # fmt: skip
 
 

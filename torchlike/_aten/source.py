@@ -126,6 +126,8 @@ def _scalar_forms(
     if op.inplace is not None:
         changed = _changing(f"{name}_.{overload}", tail)
         yield changed, lambda: _by_position(_compiled(op, "inplace", False, {})), (Tag.inplace, *kind)
+    if op.aten.out is not None:
+        yield f"{name}.{overload}_out{_with_out(op, tail)}", lambda: _by_position(_out_front(op)), (Tag.out, *kind)
 
 
 def _changing(head: str, tail: str) -> str:
@@ -138,7 +140,7 @@ def _by_position(front: Callable) -> Callable:
     """``front`` with its keyword-only ``alpha`` as a third positional argument."""
 
     def scalar(self: Any, other: Any, *alpha: Any, **kwargs: Any) -> Any:
-        return front(self, other, **({"alpha": alpha[0]} if alpha else kwargs))
+        return front(self, other, **kwargs, **({"alpha": alpha[0]} if alpha else {}))
 
     return scalar
 

@@ -148,6 +148,8 @@ def histogramdd(input, bins, range=None, weight=None, density=False):
         raise RuntimeError("histogramdd: The size of bins must be equal to the innermost dimension of the input.")
     _demand_numbers(input, weight, "histogramdd")
     _demand_weight(input, weight)
+    if not d:  # PyTorch counts none of the points of no dimensions
+        return _MANY((input.new_zeros(()), ()))
     points = input.reshape(-1, d)
     if all(isinstance(b, Tensor) for b in bins):
         edges = [_given_edges(input, b, at) for at, b in enumerate(bins)]

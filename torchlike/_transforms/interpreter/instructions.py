@@ -219,6 +219,8 @@ def UNARY_NOT(i: Interpreter, f: Frame, arg: Any) -> None:
 @op
 def IS_OP(i: Interpreter, f: Frame, arg: Any) -> None:
     right, left = f.stack.pop(), f.stack.pop()
+    if i.lives and left is not None and right is not None:
+        left, right = i.constant(left), i.constant(right)
     f.stack.append((left is right) is not bool(arg))
 
 

@@ -249,6 +249,7 @@ class Objects:
 
     def held(self, d: dict[Any, Any], key: Any, name: str | None = None) -> Any:
         """``d[key]`` of a dict, or MISSING."""
+        key = self.key(key)
         if self.is_made(d):
             return dict.get(d, key, MISSING)
         if self.changed and (value := self.entry_set(d, key)) is not ABSENT:
@@ -281,7 +282,9 @@ class Objects:
         """An attribute that this library defines for tensors."""
         if name == "_version" and (self.frame is None or self.frame.watched) and not self.is_made(x):
             self.refuse("reads the version of a tensor that was made outside")
-        refused = id(x) in self.histories and name in ("grad_fn", "is_leaf", "output_nr")
+        if name == "is_leaf" and id(x) in self.histories and x._rg and x._edge is None:
+            return False
+        refused = id(x) in self.histories and name in ("grad_fn", "output_nr")
         return self.refuse(f"reads the {name} of a result") if refused else self.native(getattr, (x, name), {})
 
     def _of_module(self, x: types.ModuleType, name: str) -> Any:
@@ -401,6 +404,7 @@ class Objects:
 
     def has_key(self, x: Any, key: Any) -> bool:
         """Whether a dict from outside has a key."""
+        key = self.key(key)
         if self.changed and (value := self.entry_set(x, key)) is not ABSENT:
             return value is not MISSING
         return self.reads.add("has", x, key, dict.__contains__(x, key), entry_name(self.reads.name(x), key))

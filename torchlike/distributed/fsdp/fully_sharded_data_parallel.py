@@ -26,6 +26,7 @@ from torchlike.distributed.fsdp.api import ShardingStrategy as ShardingStrategy
 from torchlike.distributed.fsdp.api import StateDictConfig as StateDictConfig
 from torchlike.distributed.fsdp.api import StateDictSettings as StateDictSettings
 from torchlike.distributed.fsdp.api import StateDictType as StateDictType
+from torchlike.distributed.tensor._dtensor import DTensor
 from torchlike.distributed.tensor.placement_types import Replicate
 from torchlike.interop.refusing import refusing
 from torchlike.nn.modules.container import ModuleDict, ModuleList
@@ -263,7 +264,8 @@ class FullyShardedDataParallel(Module):
 
     def clip_grad_norm_(self, max_norm: float, norm_type: float = 2.0) -> Any:
         """Scale all gradients such that their norm is at most ``max_norm``; gives the norm that they had."""
-        return clip_grad_norm_(self.parameters(), max_norm, norm_type)
+        norm = clip_grad_norm_(self.parameters(), max_norm, norm_type)
+        return norm.full_tensor() if isinstance(norm, DTensor) else norm
 
     @contextlib.contextmanager
     def no_sync(self) -> Iterator[None]:
