@@ -230,3 +230,12 @@ def test_stack_of_aliases():
     for name in "absolute arccos arcsin arctan arccosh arcsinh arctanh negative fix".split():
         forward(call(name), np.float64([0.25, 0.5]))
         assert hasattr(torchlike.Tensor, name) and hasattr(torchlike.Tensor, name + "_")
+
+
+def test_the_inverse_error_function_of_float32_is_exact():
+    """Within twice the rounding of the result, everywhere between -1 and 1."""
+    x = np.concatenate([np.linspace(-1, 1, 2001)[1:-1], 1 - np.logspace(-7, -1, 200), np.logspace(-9, -1, 200)])
+    x = x.astype(np.float32)
+    want = torch.erfinv(torch.from_numpy(x).double()).numpy()
+    found = torchlike.erfinv(torchlike.from_numpy(x)).double().numpy()
+    np.testing.assert_allclose(found, want, rtol=1.2e-7)

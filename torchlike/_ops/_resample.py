@@ -144,3 +144,24 @@ def antialias_table(mode, size, out, scale, align_corners):
         total = weights.sum()
         terms.append([(j, float(w / total)) for j, w in zip(range(start, end), weights, strict=True)])
     return Table.of(terms, size)
+
+
+def whole_weights(table):
+    """(a table with the weights as 16-bit fractions of ``2 ** bits``, bits): how PyTorch interpolates bytes."""
+    terms = [{} for _ in range(table.index.shape[1])]
+    for row, column in zip(*np.nonzero(table.used), strict=True):
+        at = terms[column]
+        at[table.index[row, column]] = at.get(table.index[row, column], 0.0) + table.weight[row, column]
+    most = max(max(pairs.values()) for pairs in terms)
+    bits = 0
+    while bits < 22 and 0.5 + most * (1 << (bits + 1)) < 1 << 15:
+        bits += 1
+    whole = [[(i, np.trunc(w * (1 << bits) + np.copysign(0.5, w))) for i, w in pairs.items()] for pairs in terms]
+    return Table.of(whole, table.size), bits
+
+
+def resample_bytes(x, table, axis):
+    """As :func:`resample`, of integers from 0 to 255, which the result is rounded to."""
+    whole, bits = whole_weights(table)
+    total = _gather(x, whole, axis) + (1 << (bits - 1))
+    return jnp.clip(total >> bits, 0, 255)

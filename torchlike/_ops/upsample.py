@@ -62,6 +62,8 @@ def _interpolate(mode, self, output_size, scales, align_corners, antialias):
     _check_sizes(self, output_size)
     if not jnp.issubdtype(self.dtype, jnp.floating) and self.dtype != jnp.uint8:
         raise NotImplementedError(f"\"upsample_{mode}\" not implemented for '{from_np(self.dtype).scalar_name}'")
+    if self.dtype == jnp.uint8 and mode in ("bilinear", "bicubic"):
+        return _of_bytes(mode, self, output_size, scales, align_corners, antialias)
     nearest = mode.startswith("nearest")
     x = self if nearest or self.dtype.itemsize >= 4 else self.astype(jnp.float32)
     for axis, (out, scale) in enumerate(zip(output_size, scales or (None,) * len(output_size), strict=True), 2):
@@ -74,6 +76,17 @@ def _interpolate(mode, self, output_size, scales, align_corners, antialias):
         x = tables.resample(x, _table(mode, size, out, scale, align_corners, antialias, x.dtype == jnp.float32), axis)
     if self.dtype == jnp.uint8 and not nearest:
         x = jnp.clip(jnp.round(x), 0, 255)
+    return x.astype(self.dtype)
+
+
+def _of_bytes(mode, self, output_size, scales, align_corners, antialias):
+    """Rows first, each rounded to bytes: PyTorch's numbers, which whole weights make up to 1 off the nearest ones."""
+    x, scales = self.astype(jnp.int32), scales or (None, None)
+    for axis, out, scale in ((3, output_size[1], scales[1]), (2, output_size[0], scales[0])):
+        size = x.shape[axis]
+        if out != size or (scale and scale != 1):
+            table = _table(mode, size, out, scale, align_corners, antialias, False)
+            x = tables.resample_bytes(x, table, axis)
     return x.astype(self.dtype)
 
 

@@ -135,6 +135,8 @@ class Trace:
         def body() -> tuple[Any, ...]:
             self.record.begin()
             arguments = [self.stand_ins.get(i, x) for i, x in enumerate(leaves)]
+            if function is state.interpreter:
+                function.histories |= {id(t) for i, t in self.stand_ins.items() if leaves[i]._edge is not None}
             arguments = jax.tree.unflatten(tree, arguments)
             arguments = arguments if joints is None else join(arguments, joints)
             given = Given(arguments)

@@ -282,7 +282,9 @@ class Objects:
         """An attribute that this library defines for tensors."""
         if name == "_version" and (self.frame is None or self.frame.watched) and not self.is_made(x):
             self.refuse("reads the version of a tensor that was made outside")
-        refused = id(x) in self.histories and name in ("grad_fn", "is_leaf", "output_nr")
+        if name == "is_leaf" and id(x) in self.histories and x._rg and x._edge is None:
+            return False
+        refused = id(x) in self.histories and name in ("grad_fn", "output_nr")
         return self.refuse(f"reads the {name} of a result") if refused else self.native(getattr, (x, name), {})
 
     def _of_module(self, x: types.ModuleType, name: str) -> Any:
