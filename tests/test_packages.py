@@ -275,6 +275,17 @@ def test_names_that_packages_ask_for():
         assert getattr(old, "implicit_replication" if name == "experimental" else "DeviceMesh")
 
 
+def test_older_and_inner_names_of_distributed_tensors_are_the_same_objects():
+    """A stand-in for DTensor would let isinstance say no of every DTensor."""
+    tensor, fsdp = (import_module(f"torchlike.distributed.{name}") for name in ("tensor", "fsdp"))
+    for place, name, found in (
+        ("tensor._api", "DTensor", tensor), ("_tensor.api", "DTensor", tensor), ("_tensor.api", "zeros", tensor),
+        ("_tensor.placement_types", "Shard", tensor), ("_composable.fsdp.fully_shard", "FSDPModule", fsdp),
+        ("_composable.fsdp", "fully_shard", fsdp),
+    ):  # fmt: skip
+        assert getattr(import_module(f"torchlike.distributed.{place}"), name) is getattr(found, name), (place, name)
+
+
 def test_traces_that_programs_put_together():
     """PyTorch Geometric's to_hetero has a trace() of its own, of these parts."""
 

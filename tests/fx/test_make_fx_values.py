@@ -199,6 +199,14 @@ def test_values_become_no_numbers(name):
         make_fx(torchlike)(lambda x: READ[name](torchlike, x))(torchlike.ones(3))
 
 
+def test_a_step_without_an_aten_call_is_named():
+    def f(x):
+        return torchlike.autograd.grad(torchlike.remainder(x[0], x[1]), x)[0]
+
+    with pytest.raises(NotImplementedError, match="cannot be shown jax's"):
+        make_fx(torchlike)(f)(torchlike.ones(2, requires_grad=True))
+
+
 def test_numbers_of_constants_are_known():
     """What was there before, or is made of numbers, may be read; printing reads too, and chooses nothing."""
     weights = torchlike.tensor([2.0, 3.0])

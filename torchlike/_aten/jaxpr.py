@@ -189,7 +189,12 @@ def _equation(eqn: Any, args: list) -> list:
     if eqn.primitive.name not in _SHAPED and all(is_number(a) for a in args):
         return _folded(eqn, args)
     eqn = eqn.replace(params={name: _plain(x) for name, x in eqn.params.items()})
-    out = RULES[eqn.primitive.name](eqn, *args)
+    rule = RULES.get(eqn.primitive.name)
+    if rule is None:
+        raise NotImplementedError(
+            f"__torch_dispatch__ cannot be shown jax's {eqn.primitive.name}: no aten call is that"
+        )
+    out = rule(eqn, *args)
     return list(out) if eqn.primitive.multiple_results else [out]
 
 

@@ -1,5 +1,6 @@
 """``fully_shard`` and what belongs to it, under its older name."""
 
+from torchlike.distributed._composable.fsdp.fully_shard import UnshardHandle as UnshardHandle
 from torchlike.distributed.fsdp import CPUOffloadPolicy as CPUOffloadPolicy
 from torchlike.distributed.fsdp import FSDPModule as FSDPModule
 from torchlike.distributed.fsdp import MixedPrecisionPolicy as MixedPrecisionPolicy
