@@ -48,7 +48,7 @@ class Shared:
 
     def look(self):
         """Read what others may be replacing or reading."""
-        seen = self.counter.detach().numpy()
+        seen = self.counter.detach().clone().numpy()  # the clone's memory: that of the counter changes while it is read
         assert (seen == seen[0]).all() and seen[0] <= 0, f"neither the old nor the new value: {seen}"
         assert self.frozen(torch.ones(1, WIDTH)).tolist() == self.expected, "a model that nobody writes has changed"
 

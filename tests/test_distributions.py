@@ -515,7 +515,7 @@ def test_one_gamma_sample_in_double_precision():
 def test_wishart_samples():
     def f(t):
         t.manual_seed(1)
-        W = t.distributions.Wishart(t.tensor(2.0001, dtype=t.float64), t.eye(3, dtype=t.float64), validate_args=False)
+        W = t.distributions.Wishart(t.tensor(3.5, dtype=t.float64), t.eye(3, dtype=t.float64), validate_args=False)
         several = t.distributions.Wishart(t.tensor([3.0, 5.0]), t.tensor([[2.0, 0.5], [0.5, 1.0]]))
         entropies = [t.distributions.ExponentialFamily.entropy(several).detach(), several.entropy()]
         return W.rsample((2,)), several._natural_params, entropies
@@ -523,15 +523,26 @@ def test_wishart_samples():
     agree(f)
 
 
-def test_wishart_draws_singular_samples_anew():
-    one = torchlike.tensor(2.0001)
-    W = torchlike.distributions.Wishart(one, torchlike.eye(3), validate_args=False)
-    good, bad = torchlike.eye(3).expand(4, 3, 3), torchlike.eye(3).repeat(4, 1, 1)
-    bad[2] = 0
-    drawn = iter([bad.clone(), good[:1] * 5])
-    W._drawn = lambda shape: next(drawn)
-    with pytest.warns(UserWarning, match="Singular sample detected"):
-        assert W.rsample((4,)).diagonal(dim1=-2, dim2=-1)[:, 0].tolist() == [1, 1, 5, 1]
+@pytest.mark.parametrize("shape", [(), (3,), (2, 2)])
+@pytest.mark.parametrize("df", [4.0, 1.5, (3.0, 5.0)])
+def test_wishart_samples_are_pytorchs(df, shape):
+    """PyTorch draws the positive definite ones anew, with its warning, and leaves the others."""
+
+    def f(t):
+        t.manual_seed(2)
+        W = t.distributions.Wishart(t.tensor(df, dtype=t.float64), t.eye(2, dtype=t.float64), validate_args=False)
+        with pytest.warns(UserWarning, match="Singular sample detected"):
+            return W.sample(shape), t.rand(2)
+
+    agree(f)
+
+
+def test_von_mises_samples_are_pytorchs():
+    def f(t):
+        t.manual_seed(0)
+        return t.distributions.VonMises(t.tensor([0.0, 1.0]), t.tensor([4.0, 0.3])).sample((20,)), t.rand(2)
+
+    agree(f)
 
 
 def test_the_normalizer_of_continuous_bernoulli():

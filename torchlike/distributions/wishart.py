@@ -112,22 +112,26 @@ class Wishart(ExponentialFamily):
         )
 
     def rsample(self, sample_shape: Any = (), max_try_correction: Any = None) -> Any:
-        """A sample, with gradients; singular ones are drawn anew, with a warning, ``max_try_correction`` (10) times."""
+        """A sample, with gradients, ``max_try_correction`` times (10) drawn anew, with a warning.
+
+        As in PyTorch, what is drawn anew at first is what is positive definite, and what is singular stays: the
+        numbers after a seed are the same.
+        """
         sample = self._drawn(torch.Size(sample_shape))
-        singular = self._singular(sample)
-        if singular.any():
+        again = self._of_batch(self.support.check(sample))
+        if again.any():
             warnings.warn("Singular sample detected.", stacklevel=2)
             for _ in range(10 if max_try_correction is None else max_try_correction):
-                sample[singular] = self._drawn(torch.Size([int(singular.sum())]))
-                singular = self._singular(sample)
-                if not singular.any():
+                new = self._drawn(torch.Size([int(again.sum())]))
+                sample[again] = new
+                again[again.clone()] = self._of_batch(~self.support.check(new))
+                if not again.any():
                     break
         return sample
 
-    def _singular(self, sample: Any) -> Any:
-        """Which samples have a matrix that is not positive definite."""
-        singular = ~self.support.check(sample)
-        return singular.flatten(-len(self._batch_shape)).any(-1) if self._batch_shape else singular
+    def _of_batch(self, flags: Any) -> Any:
+        """Which samples have a flag for one of their matrices."""
+        return flags.flatten(-len(self._batch_shape)).any(-1) if self._batch_shape else flags
 
     def _drawn(self, shape: Any) -> Any:
         p = self._event_shape[-1]
