@@ -53,7 +53,7 @@ class VonMises(Distribution):
                 c = k * (r - f)
                 accept = ((c * (2 - c) - u[1]) > 0) | ((c / u[1]).log() + 1 - c >= 0)
                 turned = (u[2] - 0.5).sign() * f.clamp(-1, 1).acos()
-                result, done = torch.where(accept, turned, result), done | accept  # a later draw replaces an earlier one
+                result, done = torch.where(accept, turned, result), done | accept  # later draws count
             return ((result + math.pi + self.loc) % (2 * math.pi) - math.pi).to(self.loc.dtype)
 
     def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
