@@ -8,6 +8,7 @@ from torchlike._base import geometry as g
 from torchlike._base.dims import infer_size, wrap_dim
 from torchlike._base.dtypes import complex32
 from torchlike._base.layout import Layout, has_overlap, is_dense, numel
+from torchlike._base.state import state
 from torchlike._decl import rules
 from torchlike._decl.op import op, view
 from torchlike._decl.words import aten
@@ -436,6 +437,8 @@ def _applied(op, t):
 def _prepare_view_as_real(t):
     if not t.dtype.is_complex:
         raise RuntimeError("view_as_real is only supported for complex tensors")
+    if state.capture is not None:
+        state.capture.marks_asked(t)
     if is_conj(t):
         raise RuntimeError(
             "view_as_real doesn't work on unresolved conjugated tensors; use .resolve_conj() first, which gives a "

@@ -65,6 +65,13 @@ def placed(t: Tensor) -> None:
         capture.placed(t)
 
 
+def marks_asked(t: Tensor) -> None:
+    """Tell the capture of this thread, if there is one, that it is asked whether ``t`` is a lazy conjugate or negative."""
+    capture = state.capture
+    if capture is not None:
+        capture.marks_asked(t)
+
+
 def change(t: Tensor) -> None:
     """Tell the capture of this thread, if there is one, that fields of ``t`` will change."""
     capture = state.capture
