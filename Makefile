@@ -16,10 +16,10 @@ comma := ,
 
 help:
 	@echo "make demo    train a small network on handwritten digits with an unmodified PyTorch script"
-	@echo "make test    lint, then the tests in both kinds of execution, every doctest and code block"
+	@echo "make test    lint, then the tests in both kinds of execution, a sample of alike cases; every doctest and code block"
 	@echo "make test-32    the core tests with 32-bit numbers (JAX_ENABLE_X64=0), as on many a TPU"
 	@echo "make test-compilers    the tests that run the compiler of C++ or PyTorch's own"
-	@echo "make test-all    all of these, every case of an operator to second order and traced, formulas in both executions"
+	@echo "make test-all    all of these, all cases of every test, each operator's to second order and traced, in both executions"
 	@echo "make bench   the benchmarks, in one table with their targets (BENCH=--quick: only see that they run)"
 	@echo "make docs    the documentation as a site, with a reference and a table of what is missing, in site/"
 	@echo "make lint    ruff and mypy alone"

@@ -49,6 +49,7 @@ torch.sym_ite(True, 1, 2.0)
 torch.sym_constrain_range(5, min=7, max=9)
 isinstance(3, (torch.SymInt, torch.SymFloat, torch.SymBool))
 torch._shape_as_tensor(torch.ones(2, 3))
+[torch.jagged, isinstance(torch.jagged, torch.layout), torch.ones(2).layout == torch.jagged]
 torch.is_deterministic_algorithms_warn_only_enabled()
 torch.get_deterministic_debug_mode()
 torch.set_deterministic_debug_mode("loud")

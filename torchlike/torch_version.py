@@ -10,13 +10,12 @@ import torchlike.version as version
 
 __all__ = ["TorchVersion"]
 
-_FORM = re.compile(
+_FORM = (  # compiled when a version is first compared
     r"\s*v?(?:(?P<epoch>\d+)!)?(?P<release>\d+(?:\.\d+)*)"
     r"(?:[-_.]?(?P<pre>alpha|a|beta|b|preview|pre|c|rc)[-_.]?(?P<pre_n>\d*))?"
     r"(?:-(?P<post_alone>\d+)|[-_.]?(?P<post>post|rev|r)[-_.]?(?P<post_n>\d*))?"
     r"(?:[-_.]?(?P<dev>dev)[-_.]?(?P<dev_n>\d*))?"
-    r"(?:\+(?P<local>[a-z0-9]+(?:[-_.][a-z0-9]+)*))?\s*",
-    re.IGNORECASE,
+    r"(?:\+(?P<local>[a-z0-9]+(?:[-_.][a-z0-9]+)*))?\s*"
 )
 _PHASES = {"alpha": "a", "beta": "b", "c": "rc", "pre": "rc", "preview": "rc"}
 _LAST = (9, "")  # after every mark of a version before its release
@@ -24,7 +23,7 @@ _LAST = (9, "")  # after every mark of a version before its release
 
 def _key(text: str) -> tuple[Any, ...] | None:
     """What versions of the Python packaging rules (PEP 440) are ordered by; None if the text is none."""
-    found = _FORM.fullmatch(text)
+    found = re.fullmatch(_FORM, text, re.IGNORECASE)
     if found is None:
         return None
     release = [int(part) for part in found["release"].split(".")]

@@ -1,5 +1,7 @@
 """The overloads with a number and ``out=``, from the operators' declarations: schema and result as PyTorch's."""
 
+import importlib
+
 import pytest
 import torch
 from both import agree
@@ -50,3 +52,24 @@ def test_a_result_of_another_size_is_warned_about():
     with pytest.warns(UserWarning, match="resized"):
         assert torchlike.ops.aten.add.Scalar_out(torchlike.ones(2), 1, out=out) is out
     assert out.shape == (2,)
+
+
+@pytest.mark.parametrize("name, overload", NAMES)
+def test_the_overload_that_a_mode_sees(name, overload):
+    """Arithmetic sees the number as a tensor: ``add.out``; the others their own overload."""
+
+    def script(t):
+        seen = []
+        mode = importlib.import_module(f"{t.__name__}.utils._python_dispatch").TorchDispatchMode
+
+        class Seen(mode):
+            def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+                seen.append(str(func))
+                return func(*args, **(kwargs or {}))
+
+        x = t.tensor([5, 3, 2], dtype=t.float32 if name in ("div", "copysign") else t.int32)
+        with Seen():
+            getattr(t, name)(x, 2, out=t.empty_like(x))
+        return [f for f in seen if "empty" not in f]
+
+    agree(script)

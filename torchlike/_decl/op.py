@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from torchlike._base.result_layouts import Rule, by_columns, elementwise
 from torchlike._decl import derive, rules
@@ -434,14 +434,16 @@ def _aten(given: str | dict[str, Any] | bool | None, schema: Schema, form: bool 
     fields: dict[str, Any] = given if isinstance(given, dict) else {"schema": given} if isinstance(given, str) else {}
     private = schema.name[0] == "_" or any(a.name == "words" for a in schema.args)
     own = fields.get("own", given is False or private and given is not True and "schema" not in fields)
-    text = fields.get("schema", re.sub(r" (result\d)(?=[,)])", "", schema.text[len(schema.full_name) :]))
+    own_text = schema.text[len(schema.full_name) :]
+    text = fields.get("schema", re.sub(r" (result\d)(?=[,)])", "", own_text) if "result" in own_text else own_text)
     writes = form or form is False and "calls" not in fields and _gives_tensors(schema)
     out = fields.get("out", (f"{schema.overload}_out" if schema.overload else "out") if writes else None)
     overload, *results = out.split() if out else (None,)
     named = [name for _, name in schema.returns]
     if not results:
         results = ["out"] if len(named) == 1 else [form and n or f"out{i}" for i, n in enumerate(named)]
-    return Aten(own, text, fields.get("inplace", schema.overload), overload, tuple(results),
+    written = ("out",) if results == ["out"] else tuple(results)
+    return Aten(own, text, fields.get("inplace", schema.overload), overload, written,
                 fields.get("calls"), fields.get("calls_inplace"))  # fmt: skip
 
 
@@ -484,24 +486,37 @@ def parameters(function: Callable[..., Any]) -> tuple[str, ...]:
 
 
 def _demand_consistent(op: Op, registry: Mapping[str, Op], prefix: str) -> None:
-    def demand(ok: bool, problem: str) -> None:
-        if not ok:
-            raise SchemaError(f"{op.full_name}: {problem}\n  schema: {op.schema}")
-
     names = [a.name for a in op.schema.args]
     takes = list(parameters(op.kernel))
-    demand(prefix + op.full_name not in registry, "declared twice")
-    demand(takes == names, f"kernel takes {takes}, schema has {names}")
-    demand(op.variants <= VARIANTS, f"unknown variants {sorted(op.variants - VARIANTS)}")
-    known = {*names, "grad", "grads", "needs", "result", *(n for _, n in op.schema.returns if n)}
-    known |= {f"{n}_aval" for n in names} | {f"result{i}" for i in range(len(op.schema.returns))}
+    if prefix + op.full_name in registry:
+        _refuse(op, "declared twice")
+    if takes != names:
+        _refuse(op, f"kernel takes {takes}, schema has {names}")
+    if not op.variants <= VARIANTS:
+        _refuse(op, f"unknown variants {sorted(op.variants - VARIANTS)}")
     for wrt, formula in (op.formulas or {}).items():
-        demand(set(wrt) <= {a.name for a in op.dynamic}, f"vjp for unknown input {wrt}")
-        extra = set(parameters(formula)) - known
-        demand(not extra, f"vjp for {wrt} asks for {sorted(extra)}; known: {sorted(known)}")
+        if not {a.name for a in op.dynamic}.issuperset(wrt):
+            _refuse(op, f"vjp for unknown input {wrt}")
+        _demand_known(op, f"vjp for {wrt}", formula, names)
     for wrt, formula in (op.tangents if isinstance(op.tangents, dict) else {}).items():
-        extra = set(parameters(formula)) - known - {"dot"}
-        demand(wrt in names and not extra, f"jvp for {wrt} asks for {sorted(extra)}; known: {sorted(known)}")
+        if wrt not in names:
+            _refuse(op, f"jvp for unknown input {wrt}")
+        _demand_known(op, f"jvp for {wrt}", formula, [*names, "dot"])
+
+
+def _demand_known(op: Op, what: str, formula: Callable[..., Any], names: list[str]) -> None:
+    """Refuse a formula that asks for what calls do not have."""
+    extra = set(parameters(formula)).difference(names, ("grad", "grads", "needs", "result"))
+    if not extra:
+        return
+    known = {*(n for _, n in op.schema.returns if n), *(f"result{i}" for i in range(len(op.schema.returns)))}
+    known |= {"grad", "grads", "needs", "result", *names, *(f"{n}_aval" for n in names if n != "dot")}
+    if extra - known:
+        _refuse(op, f"{what} asks for {sorted(extra - known)}; known: {sorted(known)}")
+
+
+def _refuse(op: Op, problem: str) -> NoReturn:
+    raise SchemaError(f"{op.full_name}: {problem}\n  schema: {op.schema}")
 
 
 def view(

@@ -14,7 +14,6 @@ import os
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from multiprocessing.connection import Connection, Pipe, wait
 from typing import TYPE_CHECKING, Any
 
 import jax
@@ -27,6 +26,8 @@ from torchlike._executor.compiling import aligned
 from torchlike._executor.recorded import cut
 
 if TYPE_CHECKING:
+    from multiprocessing.connection import Connection
+
     from torchlike._base.jaxprs import ClosedJaxpr
 
 try:
@@ -51,6 +52,13 @@ Arrays = Sequence[Any]
 def started() -> bool:
     """Whether XLA has threads in this process."""
     return bool(xla_bridge._backends)
+
+
+def _connections() -> Any:
+    """Python's module of pipes, which brings eight others: for programs that fork alone."""
+    from multiprocessing import connection
+
+    return connection
 
 
 # -- the child ---------------------------------------------------------------------------------------
@@ -177,12 +185,13 @@ class _Parent:
         """Answer what comes from a new child."""
         self.links.append(link)
         if self.wake is None:
-            self.wake = Pipe(False)
+            self.wake = _connections().Pipe(False)
             threading.Thread(target=self._serve, args=(self.wake[0],), daemon=True, name="torchlike-forks").start()
         else:
             self.wake[1].send_bytes(b"+")
 
     def _serve(self, bell: Connection) -> None:
+        wait = _connections().wait
         while True:
             for link in wait([bell, *self.links]):
                 if link is bell:
@@ -245,7 +254,7 @@ class _Fork:
             cut()
             jax.block_until_ready(jax.live_arrays("cpu"))
         try:
-            cls.links = Pipe()
+            cls.links = _connections().Pipe()
         except OSError:  # no more files
             cls.parent.lock.release()
             raise

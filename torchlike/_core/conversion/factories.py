@@ -40,6 +40,7 @@ from torchlike._core.tensor.tensor import (
     MemoryFormat,
     Tensor,
     fresh,
+    jagged,
     preserve_format,
 )
 from torchlike._core.tensor.tensor import strided as strided_layout
@@ -98,7 +99,8 @@ def demand_strided(function: str, layout: Any, out: OptTensor = None) -> None:
     if layout is not strided_layout:
         if out is not None:
             raise RuntimeError(f"layout {layout} does not match layout of out parameter ({out.layout})")
-        raise NotImplementedError(f"{function}() is not implemented for layout {layout}; use .to_sparse()")
+        way = "pad and mask" if layout is jagged else "use .to_sparse()"
+        raise NotImplementedError(f"{function}() is not implemented for layout {layout}; {way}")
 
 
 # {layout: (layout, shape, dtype, device) -> a tensor without entries}; set by the layer of sparse tensors.
