@@ -6,7 +6,7 @@ from jax import lax
 
 from torchlike._base import geometry as g
 from torchlike._base.dims import infer_size, wrap_dim
-from torchlike._base.dtypes import complex32
+from torchlike._base.dtypes import FROM_NP, complex32
 from torchlike._base.layout import Layout, has_overlap, is_dense, numel
 from torchlike._base.state import state
 from torchlike._decl import rules
@@ -419,7 +419,9 @@ def neg_view(self):
 
 def is_conj(t):
     """Whether ``t`` reads the conjugate of what its storage holds."""
-    return t.dtype.is_complex and _applied(conj, t)
+    view = t._view  # not t.dtype, which a subclass would see
+    element = t._storage.form.dtype if view is None or view.dtype is None else view.dtype
+    return FROM_NP[element].is_complex and _applied(conj, t)
 
 
 def is_neg(t):

@@ -66,7 +66,7 @@ def placed(t: Tensor) -> None:
 
 
 def marks_asked(t: Tensor) -> None:
-    """Tell the capture of this thread, if there is one, that it is asked whether ``t`` is a lazy conjugate or negative."""
+    """Tell the capture of this thread, if there is one, that ``is_conj`` or ``is_neg`` of ``t`` is asked for."""
     capture = state.capture
     if capture is not None:
         capture.marks_asked(t)
