@@ -43,9 +43,11 @@ def test_tensors_select_kernels_of_composites(t):
             F.conv2d(image, weight, None, (two, two)),
             F.conv2d(image, weight, None, [two, 1], (one, two), (one, one), one),
             F.conv_transpose2d(image, weight, stride=(two, two), output_padding=(two - 1, two - 1)),
-            t.diagflat(x[0, 0], two), (x + 1).polygamma(one), x.repeat_interleave(2, one), x.repeat_interleave(2, dim=two),
+            t.diagflat(x[0, 0], two), (x + 1).polygamma(one), x.repeat_interleave(2, one),
+            x.repeat_interleave(2, dim=two),
             t.gradient(x, dim=one), F.multi_margin_loss(x[0], t.tensor([0, 1, 2]), p=one),
-            F.local_response_norm(x, two), F.embedding_bag(t.tensor([[0, 1]]), x[0], padding_idx=one), x.clone().polygamma_(one * 2),
+            F.local_response_norm(x, two), F.embedding_bag(t.tensor([[0, 1]]), x[0], padding_idx=one),
+            x.clone().polygamma_(one * 2),
         ]  # fmt: skip
 
     first = made()
