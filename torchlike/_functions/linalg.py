@@ -169,8 +169,10 @@ def cond(A, p=None, *, out=None):
                 "matrices"
             )
         inverse, info = linalg.inv_ex(A)
-        inverse = inverse.masked_fill((info != 0)[..., None, None], math.inf)
-        result = matrix_norm(A, p) * matrix_norm(inverse, p)
+        singular = info != 0
+        inverse = inverse.masked_fill(singular[..., None, None], 0)
+        infinite = math.nan if p == "nuc" else math.inf  # PyTorch's
+        result = (matrix_norm(A, p) * matrix_norm(inverse, p)).masked_fill(singular, infinite)
     return _written("linalg_cond", result, out)
 
 
