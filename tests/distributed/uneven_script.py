@@ -5,6 +5,7 @@
 Writes what each case gave on this rank, as JSON.
 """
 
+import contextlib
 import copy
 import importlib
 import sys
@@ -172,6 +173,56 @@ def state(r):
 def partial(r):
     x = DT.DTensor.from_local(t.arange(5.0) + r, mesh(), [DT.Partial()])
     return x.redistribute(placements=[S(0)]), x.redistribute(placements=[R()])
+
+
+@case
+def partial_ops(r):
+    found = []
+    for op in ("sum", "avg", "max", "min", "product"):
+        for to in (R(), S(0)):
+            y = ((t.arange(4.0) + 1) * (r + 1) * (1 if r else -1)).requires_grad_()
+            x = DT.DTensor.from_local(y, mesh(), [DT.Partial(op)]).redistribute(placements=[to])
+            (x.to_local() ** 2).sum().backward()
+            found += [op, x, y.grad]
+    return found
+
+
+@case
+def partial_whole_numbers(r):
+    return [
+        DT.DTensor.from_local(t.arange(5) * (r + 1), mesh(), [DT.Partial(op)]).full_tensor()
+        for op in ("sum", "max", "min", "product")
+    ]
+
+
+@case
+def partial_average_of_whole_numbers(r):
+    try:
+        return DT.DTensor.from_local(t.arange(5), mesh(), [DT.Partial("avg")]).full_tensor()
+    except RuntimeError:
+        return "RuntimeError"
+
+
+@case
+def clip_mixed(r):
+    def refused(f, *more, mix=contextlib.nullcontext, **named):
+        w, b = t.nn.Parameter(DT.ones(5, 2, device_mesh=mesh(), placements=[S(0)])), t.nn.Parameter(t.ones(3))
+        (w * w).sum().backward()
+        (b.sum() * 2).backward()
+        try:
+            with mix():
+                found = f([w, b], *more, **named)
+        except RuntimeError as error:
+            return "mixed" in str(error)
+        return found, w.grad, b.grad
+
+    u = t.nn.utils
+    implicit = importlib.import_module(f"{t.__name__}.distributed.tensor.experimental").implicit_replication
+    return [
+        refused(u.clip_grad_norm_, 1.0), refused(u.clip_grad_norm_, 1.0, foreach=False),
+        refused(u.clip_grads_with_norm_, 1.0, t.tensor(2.0)), refused(u.clip_grad_value_, 0.5),
+        refused(u.clip_grad_value_, 0.5, foreach=False), refused(u.clip_grad_norm_, 1.0, mix=implicit),
+    ]  # fmt: skip
 
 
 if __name__ == "__main__":

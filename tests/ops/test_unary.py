@@ -239,3 +239,12 @@ def test_the_inverse_error_function_of_float32_is_exact():
     want = torch.erfinv(torch.from_numpy(x).double()).numpy()
     found = torchlike.erfinv(torchlike.from_numpy(x)).double().numpy()
     np.testing.assert_allclose(found, want, rtol=1.2e-7)
+
+
+def test_the_logarithm_of_the_gamma_function_of_float32_is_exact():
+    """Within twice the rounding of the result, also beside its zeros at 1 and 2 and between its poles."""
+    x = np.concatenate([np.linspace(0.01, 40, 4000), 1 + np.linspace(-1e-3, 1e-3, 101), -np.linspace(0.03, 9.97, 498)])
+    x = x.astype(np.float32)
+    want = torch.lgamma(torch.from_numpy(x).double()).numpy()
+    found = torchlike.lgamma(torchlike.from_numpy(x)).double().numpy()
+    np.testing.assert_allclose(found, want, rtol=1.2e-7)

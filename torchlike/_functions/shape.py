@@ -11,6 +11,7 @@ from torchlike._core.dispatch.dispatch import call
 from torchlike._core.dispatch.observers import watched
 from torchlike._core.dispatch.view_calls import call_view, call_views
 from torchlike._core.tensor import arguments
+from torchlike._core.tensor.mutation import marks_asked
 from torchlike._core.tensor.tensor import Tensor, contiguous_format, strided
 from torchlike._executor.sparse import LAYER
 from torchlike._functions._install import both, function, method, prop
@@ -184,24 +185,28 @@ def conj(input):
 @both()
 def is_conj(input):
     """Whether the tensor is a lazy conjugate: a view that reads its storage conjugated."""
+    marks_asked(input)
     return views.is_conj(input)
 
 
 @both()
 def is_neg(input):
     """Whether the tensor is a lazy negative, as the imaginary part of a lazy conjugate is."""
+    marks_asked(input)
     return views.is_neg(input)
 
 
 @both()
 def resolve_conj(input):
     """The tensor itself, or a copy where it is a lazy conjugate."""
+    marks_asked(input)
     return input.clone() if views.is_conj(input) else input
 
 
 @both()
 def resolve_neg(input):
     """The tensor itself, or a copy where it is a lazy negative."""
+    marks_asked(input)
     return input.clone() if views.is_neg(input) else input
 
 

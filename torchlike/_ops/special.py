@@ -147,9 +147,17 @@ def _digamma(x):
     return polygamma_value(0, x)
 
 
+def precise_lgamma(x):
+    """The logarithm of the gamma function; that of 32 bits loses the digits of its small values near 1 and 2."""
+    wide = widest(np.float64) if x.dtype == np.float32 else x.dtype
+    value = lax.lgamma(x.astype(wide)).astype(x.dtype)
+    zero = (x == 1) | (x == 2)  # where XLA's is 1e-15; subtracted, so that the derivative stays
+    return value - lax.stop_gradient(jnp.where(zero, value, 0))
+
+
 lgamma = unary(
     "lgamma",
-    lax.lgamma,
+    precise_lgamma,
     lambda grad, self: grad * _digamma(self),
     kinds="bif",
     doc="The logarithm of the absolute value of the gamma function.",

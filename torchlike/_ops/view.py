@@ -6,8 +6,9 @@ from jax import lax
 
 from torchlike._base import geometry as g
 from torchlike._base.dims import infer_size, wrap_dim
-from torchlike._base.dtypes import complex32
+from torchlike._base.dtypes import FROM_NP, complex32
 from torchlike._base.layout import Layout, has_overlap, is_dense, numel
+from torchlike._base.state import state
 from torchlike._decl import rules
 from torchlike._decl.op import op, view
 from torchlike._decl.words import aten
@@ -418,7 +419,9 @@ def neg_view(self):
 
 def is_conj(t):
     """Whether ``t`` reads the conjugate of what its storage holds."""
-    return t.dtype.is_complex and _applied(conj, t)
+    view = t._view  # not t.dtype, which a subclass would see
+    element = t._storage.form.dtype if view is None or view.dtype is None else view.dtype
+    return FROM_NP[element].is_complex and _applied(conj, t)
 
 
 def is_neg(t):
@@ -436,6 +439,8 @@ def _applied(op, t):
 def _prepare_view_as_real(t):
     if not t.dtype.is_complex:
         raise RuntimeError("view_as_real is only supported for complex tensors")
+    if state.capture is not None:
+        state.capture.marks_asked(t)
     if is_conj(t):
         raise RuntimeError(
             "view_as_real doesn't work on unresolved conjugated tensors; use .resolve_conj() first, which gives a "

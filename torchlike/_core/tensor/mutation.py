@@ -65,6 +65,13 @@ def placed(t: Tensor) -> None:
         capture.placed(t)
 
 
+def marks_asked(t: Tensor) -> None:
+    """Tell the capture of this thread, if there is one, that ``is_conj`` or ``is_neg`` of ``t`` is asked for."""
+    capture = state.capture
+    if capture is not None:
+        capture.marks_asked(t)
+
+
 def change(t: Tensor) -> None:
     """Tell the capture of this thread, if there is one, that fields of ``t`` will change."""
     capture = state.capture

@@ -28,6 +28,7 @@ from torchlike._executor import immediate
 from torchlike._executor.spread import layout_of
 from torchlike._transforms.capture.boundary import explore
 from torchlike._transforms.capture.given import Given, join
+from torchlike._transforms.capture.kinds import marks
 from torchlike._transforms.capture.modes import Modes
 from torchlike._transforms.capture.numbers import Number
 from torchlike._transforms.capture.outputs import Alias, Computed, Constant, New, Same
@@ -114,6 +115,7 @@ class Trace:
         self.record.abstract = abstract
         self.record.arguments = frozenset([id(t._storage) for t in self.stand_ins.values()])
         self.record.cropped = frozenset([id(t._storage) for i, t in self.stand_ins.items() if _crops(leaves[i])])
+        self.record.marked = frozenset([id(t._storage) for i, t in self.stand_ins.items() if any(marks(leaves[i]))])
         self.record.argument = self._argument
         self.record.home = next((device_of(x).type for x in leaves if isinstance(x, Tensor)), None)
         self.record.spread = any(isinstance(x, Tensor) and layout_of(x._storage.form) is not None for x in leaves)
@@ -201,6 +203,7 @@ class Trace:
         self.storages.add(id(storage))
         record.arguments |= {id(stand_in._storage)}
         record.cropped |= {id(stand_in._storage)} if _crops(t) else set()
+        record.marked |= {id(stand_in._storage)} if any(marks(t)) else set()
         return stand_in
 
     # -- inside the trace ------------------------------------------------------------------------

@@ -14,6 +14,7 @@ from torchlike._base.dtypes import dtype, get_default_dtype
 from torchlike._base.state import AUTOCAST, state
 from torchlike._core.tensor.tensor import Tensor, carried
 from torchlike._executor.pending import Array
+from torchlike._ops.view import is_conj, is_neg
 from torchlike._transforms.capture.structure import exactly
 
 _VALUES = (dtype, device, enum.Enum, range, frozenset, type, types.FunctionType, types.BuiltinFunctionType)
@@ -26,7 +27,7 @@ def kind_of(x: Any) -> tuple[Any, ...]:
         view = x._view
         value = x._storage.form
         element = value.dtype if view is None or view.dtype is None else view.dtype
-        layout = value.shape if view is None else view.layout
+        layout = value.shape if view is None else view.layout if not view.steps else (view.layout, *marks(x))
         hooks = x._ex and _hooks(x._ex)
         kind = carried(x) or type(x)
         return kind, layout, element, x._rg, x._edge is None, x._grad is None, hooks
@@ -41,6 +42,11 @@ def kind_of(x: Any) -> tuple[Any, ...]:
     if isinstance(x, frozenset):
         return type(x), frozenset(zip(x, exactly(x), strict=True))
     return (type(x), x) if isinstance(x, _VALUES) else (type(x), id(x))
+
+
+def marks(t: Tensor) -> tuple[bool, ...]:
+    """Whether ``t`` is a lazy conjugate, and whether a lazy negative; empty where it is no view."""
+    return (is_conj(t), is_neg(t)) if t._view is not None and t._view.steps else ()
 
 
 def same_kind(key: Any, leaves: Any) -> Callable[..., bool] | None:

@@ -339,6 +339,11 @@ class Overlay:
         if self.outer is not None:
             self.outer.placed(t)
 
+    def marks_asked(self, t: Tensor) -> None:
+        """It is asked whether ``t`` is a lazy conjugate or negative."""
+        if self.outer is not None:
+            self.outer.marks_asked(t)
+
     def change(self, t: Tensor) -> None:
         """Fields of ``t`` are going to change."""
         key = id(t)

@@ -102,7 +102,7 @@ class Capture(Overlay):
         dynamic: {id of the array that stands for it: (array, getter)}; ``getter()`` gives its value in
             later calls. checks: (getter, value): the program is valid while they agree.
         arguments: ids of the storages of the tensor arguments. cropped: of those among them that are views, of whose
-            memory the program sees no more than the view.
+            memory the program sees no more than the view. marked: of those that are lazy conjugates or negatives.
         flags, errors: whether each value check failed (tracers), and what it then raises.
         optimizers: those that took a step.
         drawn: {(id of a generator, seed, counter): the array that stands for the words}. generators: {id: Draws}.
@@ -118,7 +118,7 @@ class Capture(Overlay):
     def __init__(self, start: int) -> None:
         super().__init__()
         self.dynamic, self.checks = {}, []
-        self.arguments = self.cropped = frozenset()
+        self.arguments = self.cropped = self.marked = frozenset()
         self.flags, self.errors, self.optimizers = [], [], []
         self.argument: Callable[..., Any] | None = None
         self.ends: list[Callable[[], None]] = []
@@ -222,6 +222,12 @@ class Capture(Overlay):
         if id(t._storage) in self.cropped:
             self.refuse("asks for the memory around an argument that is a view (as_strided, untyped_storage, _base)")
         super().placed(t)
+
+    def marks_asked(self, t: Tensor) -> None:
+        """It is asked whether ``t`` is a lazy conjugate or negative, as what stands for an argument never is."""
+        if id(t._storage) in self.marked:
+            self.refuse("asks whether an argument is conjugated or negated (is_conj, resolve_conj, view_as_real)")
+        super().marks_asked(t)
 
     def numbers(self, t: Tensor) -> Any:
         """The numbers of ``t``, which are asked for."""

@@ -38,7 +38,8 @@ def replicate(module: Module, ignored_modules: Iterable[Module] | None = None, *
         )
     if kwargs.pop("device_id", None) is not None:
         raise NotImplementedError("replicate(): device_id is not supported; move the module, and leave it out")
-    ddp = DistributedDataParallel(module, **{"broadcast_buffers": False, **kwargs})
+    buffers = {} if "broadcast_buffers" in kwargs else {"forward_sync_buffers": False}
+    ddp = DistributedDataParallel(module, **{**buffers, **kwargs})
     module.__dict__["_replicated"] = ddp  # no submodule
     reducer = ddp._reducer
     if reducer is not None:

@@ -92,6 +92,12 @@ class DTensor(Tensor):
         finally:
             state.overrides_off = before
 
+    @staticmethod
+    def _demand_alike(name: str, tensors: Sequence[Any]) -> None:
+        """RuntimeError for plain tensors among these, of which one is a DTensor, unless they are to be mixed."""
+        if not getattr(_mixing, "on", False) and any(type(t) is Tensor for t in tensors):
+            raise mixed(name)
+
     # -- where it is -----------------------------------------------------------------------------
     @property
     def device_mesh(self) -> DeviceMesh:
@@ -331,12 +337,17 @@ def _demand_alike(func: Any, found: Sequence[Any], mesh: DeviceMesh) -> None:
     for t in found:
         if not isinstance(t, DTensor):
             if t.numel() != 1 and not _lies_over(t, mesh):
-                raise RuntimeError(
-                    f"{name}: got mixed torch.Tensor and DTensor, need to convert all torch.Tensor to DTensor before "
-                    "calling distributed operators! Use distribute_tensor() or DTensor.from_local()"
-                )
+                raise mixed(name)
         elif t._device_mesh.jax_mesh != mesh.jax_mesh:
             raise RuntimeError(f"{name}: all DTensors must be over one mesh, got {mesh} and {t._device_mesh}")
+
+
+def mixed(name: str) -> RuntimeError:
+    """What is said of plain tensors beside DTensors."""
+    return RuntimeError(
+        f"{name}: got mixed torch.Tensor and DTensor, need to convert all torch.Tensor to DTensor before calling "
+        "distributed operators! Use distribute_tensor() or DTensor.from_local()"
+    )
 
 
 def _lies_over(t: Tensor, mesh: DeviceMesh) -> bool:
@@ -384,12 +395,8 @@ class _Joined(Function):
     @staticmethod
     def backward(ctx: Any, grad: Any) -> Any:
         kept = tuple(Replicate() if isinstance(p, Partial) else p for p in ctx.placements)
-        n = 1
-        for p, size in zip(ctx.placements, ctx.mesh.shape, strict=True):
-            n *= size if isinstance(p, Partial) and p.reduce_op == "avg" and not alone() else 1
         value = whole(value_of(grad), sharding_for(ctx.mesh, kept, grad.shape, "from_local"))
-        part = fresh(own(value, ctx.mesh, kept))
-        return (part / n if n > 1 else part), None, None, None
+        return fresh(own(value, ctx.mesh, kept)), None, None, None
 
 
 class _Part(Function):
