@@ -171,8 +171,9 @@ def cond(A, p=None, *, out=None):
         inverse, info = linalg.inv_ex(A)
         singular = info != 0
         inverse = inverse.masked_fill(singular[..., None, None], 0)
-        infinite = math.nan if p == "nuc" else math.inf  # PyTorch's
-        result = (matrix_norm(A, p) * matrix_norm(inverse, p)).masked_fill(singular, infinite)
+        result = matrix_norm(A, p) * matrix_norm(inverse, p).masked_fill(singular, math.inf)
+        if p != "nuc":  # PyTorch's of zeros is 0 * inf there
+            result = result.masked_fill(singular, math.inf)
     return _written("linalg_cond", result, out)
 
 

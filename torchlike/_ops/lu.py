@@ -5,7 +5,16 @@ from jax import lax
 
 from torchlike._base import result_layouts
 from torchlike._decl.op import op
-from torchlike._ops._square import diagonal, first_bad, first_zero, lu_pivots, matrices, pivots_outside, system, transpose
+from torchlike._ops._square import (
+    diagonal,
+    first_bad,
+    first_zero,
+    lu_pivots,
+    matrices,
+    pivots_outside,
+    system,
+    transpose,
+)
 
 
 def _lu(name, a):
