@@ -11,6 +11,7 @@ import numpy as np
 
 import torchlike._base.dtypes as dtypes
 from torchlike._aten.extra import SOURCE  # noqa: F401  (the overloads used here)
+from torchlike._aten.functional import VIEWS  # noqa: F401
 from torchlike._aten.jaxpr import constant
 from torchlike._aten.lower import CALLS, lowers, redispatch, viewable
 from torchlike._aten.packets import ops
