@@ -225,5 +225,25 @@ def clip_mixed(r):
     ]  # fmt: skip
 
 
+@case
+def results_of_other_shapes(r):
+    x, square = (DT.distribute_tensor(t.arange(5.0 * n).reshape(5, n), mesh(), [S(0)]) for n in (4, 5))
+    w = DT.distribute_tensor(t.arange(28.0).reshape(4, 7), mesh(), [R()])
+    found = [
+        x @ w, w.t() @ x.t(), x.t(), square.t(), square @ square.t(), x.view(5, 2, 2), x.unsqueeze(0), x.sum(1),
+        x.norm(dim=1), x.mean(1, keepdim=True), x[:, 1:3], x[:, 0], x.t().contiguous(), x.amax(1),
+        t.cat([x, x], 1), t.stack([x, x]), (x @ w).relu().sum(1), *x.split(2, 1), *x.unbind(1), x > x[:, :1],
+    ]  # fmt: skip
+    return [(y.placements, y.to_local()) for y in found]
+
+
+@case
+def gradients_of_results_of_other_shapes(r):
+    x = DT.distribute_tensor(t.arange(20.0).reshape(5, 4), mesh(), [S(0)]).requires_grad_()
+    parts = x.view(5, 2, 2).transpose(1, 2).reshape(5, 4).t().to_local()
+    (parts * t.arange(1.0 + r, 1 + r + parts.numel()).reshape(parts.shape)).sum().backward()
+    return x.grad
+
+
 if __name__ == "__main__":
     ranks.run(d, CASES, told=plain)

@@ -78,6 +78,8 @@ def _with_verdict(forward: Forward, verdict: Forward) -> Forward:
 def verified(op: Kernel, static: Static, values: Values, out: Any) -> Any:
     """The result of a checked operator; raises what its check says about concrete values."""
     result, bad = out
+    if bad is None:
+        return result
     if bad.__class__ is Pending:
         state.recorder.watch(bad, op, static, values)
         return result

@@ -8,7 +8,7 @@ that lies over the devices as before, and ``from_local(x, mesh, [Shard(0)])`` cu
 
 jax's arrays have equal parts. A DTensor whose placements cut a dimension into others is whole in that dimension on
 every device; ``_cut`` says what its placements are, and ``to_local`` gives the rows that PyTorch has here. Results of
-its shape have them too.
+its shape have them too, others those that XLA's partitioner finds, which can cut so: see ``_following.py``.
 
 What an operator has summed over devices XLA has reduced when it is asked for: no result is Partial.
 """
@@ -34,6 +34,7 @@ from torchlike.distributed import distributed_c10d as c10d
 from torchlike.distributed._collectives import broadcast
 from torchlike.distributed._watch import waiting, watched
 from torchlike.distributed.device_mesh import DeviceMesh, current_mesh, remade
+from torchlike.distributed.tensor._following import followed, tensors_in
 from torchlike.distributed.tensor._layouts import (
     Placements,
     alone,
@@ -88,7 +89,10 @@ class DTensor(Tensor):
         state.overrides_off = max(before, 1)
         try:
             with waiting():
-                return _over(func(*args, **kwargs), mesh, found)
+                result = _over(func(*args, **kwargs), mesh, found)
+                if any(getattr(t, "_cut", None) for t in found):
+                    _cut_as_partitioned(result, func, args, kwargs, found, mesh)
+                return result
         finally:
             state.overrides_off = before
 
@@ -317,6 +321,19 @@ def _cut_as(t: Any, given: Sequence[Any]) -> None:
     cut = next((x._cut for x in given if isinstance(x, DTensor) and x._cut and x.shape == t.shape), None)
     if cut is not None:
         t._cut = cut
+
+
+def _cut_as_partitioned(result: Any, func: Any, args: Any, kwargs: Any, given: Sequence[Any], mesh: DeviceMesh) -> None:
+    """Let results that are not of the shape of an argument, or square, be cut as XLA's partitioner says."""
+    outs = tensors_in(result)
+    new = [isinstance(y, DTensor) and not any(y is t for t in given) for y in outs]
+    if not any(n and (y._cut is None or len({*y.shape}) < y.ndim) for n, y in zip(new, outs, strict=True)):
+        return
+    found = followed(func, args, kwargs, mesh)
+    if found is not None and len(found) == len(outs):
+        for n, y, placements in zip(new, outs, found, strict=True):
+            if n:
+                marked_as_cut(y, placements)
 
 
 def _tensors(values: Any) -> Iterator[Tensor]:
