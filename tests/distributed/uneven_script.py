@@ -5,6 +5,7 @@
 Writes what each case gave on this rank, as JSON.
 """
 
+import contextlib
 import copy
 import importlib
 import sys
@@ -172,6 +173,76 @@ def state(r):
 def partial(r):
     x = DT.DTensor.from_local(t.arange(5.0) + r, mesh(), [DT.Partial()])
     return x.redistribute(placements=[S(0)]), x.redistribute(placements=[R()])
+
+
+@case
+def partial_ops(r):
+    found = []
+    for op in ("sum", "avg", "max", "min", "product"):
+        for to in (R(), S(0)):
+            y = ((t.arange(4.0) + 1) * (r + 1) * (1 if r else -1)).requires_grad_()
+            x = DT.DTensor.from_local(y, mesh(), [DT.Partial(op)]).redistribute(placements=[to])
+            (x.to_local() ** 2).sum().backward()
+            found += [op, x, y.grad]
+    return found
+
+
+@case
+def partial_whole_numbers(r):
+    return [
+        DT.DTensor.from_local(t.arange(5) * (r + 1), mesh(), [DT.Partial(op)]).full_tensor()
+        for op in ("sum", "max", "min", "product")
+    ]
+
+
+@case
+def partial_average_of_whole_numbers(r):
+    try:
+        return DT.DTensor.from_local(t.arange(5), mesh(), [DT.Partial("avg")]).full_tensor()
+    except RuntimeError:
+        return "RuntimeError"
+
+
+@case
+def clip_mixed(r):
+    def refused(f, *more, mix=contextlib.nullcontext, **named):
+        w, b = t.nn.Parameter(DT.ones(5, 2, device_mesh=mesh(), placements=[S(0)])), t.nn.Parameter(t.ones(3))
+        (w * w).sum().backward()
+        (b.sum() * 2).backward()
+        try:
+            with mix():
+                found = f([w, b], *more, **named)
+        except RuntimeError as error:
+            return "mixed" in str(error)
+        return found, w.grad, b.grad
+
+    u = t.nn.utils
+    implicit = importlib.import_module(f"{t.__name__}.distributed.tensor.experimental").implicit_replication
+    return [
+        refused(u.clip_grad_norm_, 1.0), refused(u.clip_grad_norm_, 1.0, foreach=False),
+        refused(u.clip_grads_with_norm_, 1.0, t.tensor(2.0)), refused(u.clip_grad_value_, 0.5),
+        refused(u.clip_grad_value_, 0.5, foreach=False), refused(u.clip_grad_norm_, 1.0, mix=implicit),
+    ]  # fmt: skip
+
+
+@case
+def results_of_other_shapes(r):
+    x, square = (DT.distribute_tensor(t.arange(5.0 * n).reshape(5, n), mesh(), [S(0)]) for n in (4, 5))
+    w = DT.distribute_tensor(t.arange(28.0).reshape(4, 7), mesh(), [R()])
+    found = [
+        x @ w, w.t() @ x.t(), x.t(), square.t(), square @ square.t(), x.view(5, 2, 2), x.unsqueeze(0), x.sum(1),
+        x.norm(dim=1), x.mean(1, keepdim=True), x[:, 1:3], x[:, 0], x.t().contiguous(), x.amax(1),
+        t.cat([x, x], 1), t.stack([x, x]), (x @ w).relu().sum(1), *x.split(2, 1), *x.unbind(1), x > x[:, :1],
+    ]  # fmt: skip
+    return [(y.placements, y.to_local()) for y in found]
+
+
+@case
+def gradients_of_results_of_other_shapes(r):
+    x = DT.distribute_tensor(t.arange(20.0).reshape(5, 4), mesh(), [S(0)]).requires_grad_()
+    parts = x.view(5, 2, 2).transpose(1, 2).reshape(5, 4).t().to_local()
+    (parts * t.arange(1.0 + r, 1 + r + parts.numel()).reshape(parts.shape)).sum().backward()
+    return x.grad
 
 
 if __name__ == "__main__":

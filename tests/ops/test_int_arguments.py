@@ -30,3 +30,37 @@ NOT_INTS = [
 def test_what_is_no_int_is_refused(call):
     with pytest.raises(TypeError, match="must be (tuple of ints|int), not"):
         call(torchlike.zeros(5, 2))
+
+
+@story
+def test_tensors_select_kernels_of_composites(t):
+    """Each number is read at each call: a tensor that was changed since is not taken for what it was."""
+    F, x, image = t.nn.functional, t.arange(24.0).reshape(2, 3, 4), t.arange(64.0).reshape(1, 1, 8, 8)
+    one, two, weight = t.tensor(1), t.tensor(2), t.ones(1, 1, 3, 3, requires_grad=True)
+
+    def made():
+        return [
+            F.conv2d(image, weight, None, (two, two)),
+            F.conv2d(image, weight, None, [two, 1], (one, two), (one, one), one),
+            F.conv_transpose2d(image, weight, stride=(two, two), output_padding=(two - 1, two - 1)),
+            t.diagflat(x[0, 0], two), (x + 1).polygamma(one), x.repeat_interleave(2, one),
+            x.repeat_interleave(2, dim=two),
+            t.gradient(x, dim=one), F.multi_margin_loss(x[0], t.tensor([0, 1, 2]), p=one),
+            F.local_response_norm(x, two), F.embedding_bag(t.tensor([[0, 1]]), x[0], padding_idx=one),
+            x.clone().polygamma_(one * 2),
+        ]  # fmt: skip
+
+    first = made()
+    first[0].sum().backward()
+    two.sub_(1)
+    return first, made(), weight.grad
+
+
+@pytest.mark.parametrize("number", [torchlike.tensor([2.0]), torchlike.tensor(2.0, requires_grad=True)])
+def test_numbers_are_0_dim_tensors_without_gradient(number):
+    for call in (
+        lambda x: torchlike.add(x, x, alpha=number), lambda x: torchlike.nn.functional.elu(x, number),
+        lambda x: torchlike.nn.functional.conv1d(x[None], x[None], None, (number,)),
+    ):  # fmt: skip
+        with pytest.raises(TypeError, match="must be"):
+            call(torchlike.ones(3, 3))

@@ -41,11 +41,21 @@ def compiled(op: Kernel, static: Static) -> Callable[..., Any]:
     """The compiled kernel of ``op`` for ``static``, made on first use."""
     found = op.kernels.get(static)
     if found is None:
+        if any([_holds_tensor(x) for x in static]):
+            raise TensorInStatic(f"{op.name}(): a tensor was given where a number selects the kernel")
         function = op.forward(static)
         if op.checked is not None:
             function = _with_verdict(function, op.verdict(static))
         found = op.kernels[static] = jit(function, named(op, static), closed=op.closed, rows=_rows(op, static))
     return found
+
+
+class TensorInStatic(TypeError):
+    """A static argument is a tensor: its number selects the kernel, and the caller is to read it."""
+
+
+def _holds_tensor(x: Any) -> bool:
+    return any(map(_holds_tensor, x)) if type(x) is tuple else hasattr(type(x), "__torch_function__")
 
 
 def _rows(op: Kernel, static: Static) -> Rows | None:
@@ -68,6 +78,8 @@ def _with_verdict(forward: Forward, verdict: Forward) -> Forward:
 def verified(op: Kernel, static: Static, values: Values, out: Any) -> Any:
     """The result of a checked operator; raises what its check says about concrete values."""
     result, bad = out
+    if bad is None:
+        return result
     if bad.__class__ is Pending:
         state.recorder.watch(bad, op, static, values)
         return result

@@ -43,8 +43,8 @@ def gradient(input, *, spacing=None, dim=None, edge_order=1):
 def _dims(input, dim):
     if dim is None:
         return list(range(input.ndim))
-    if isinstance(dim, int):
-        return [wrap_dim(dim, input.ndim)]
+    if isinstance(dim, int | Tensor):
+        return [wrap_dim(arguments.as_int("gradient", "dim", dim), input.ndim)]
     return wrap_dims(arguments.as_ints("gradient", "dim", dim), input.ndim)
 
 

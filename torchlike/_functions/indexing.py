@@ -296,8 +296,9 @@ def take_along_dim(input, indices, dim=None, *, out=None):
         raise RuntimeError(
             f"torch.take_along_dim(): dtype of indices should be Long but got {indices.dtype.scalar_name}"
         )
-    if dim is None:
-        input, indices, dim = input.reshape(-1), indices.reshape(-1), 0
+    if dim is None:  # PyTorch checks these indices, and counts those along a dimension around
+        inputs = (input.reshape(-1), indices.reshape(-1))
+        return call(ops.gather, inputs, (0, False)) if out is None else call_out(ops.gather, inputs, (0, False), out)
     if input.ndim != indices.ndim:
         raise RuntimeError(
             "torch.take_along_dim(): input and indices should have the same number of dimensions, but got "
@@ -385,6 +386,8 @@ def select_scatter(input, src, dim, index):
 def slice_scatter(input, src, dim=0, start=None, end=None, step=1, *, out=None):
     """A copy of ``input`` with ``src`` in place of a slice along ``dim``."""
     dim = dims.wrap_dim(dim, input.ndim)
+    if step < 1:
+        raise RuntimeError("slice step must be positive")
     got = _replaced("slice_scatter", input, src, lambda x: x[(slice(None),) * dim + (slice(start, end, step),)])
     if out is not None:
         put_exactly("slice_scatter", got, out)

@@ -169,8 +169,11 @@ def cond(A, p=None, *, out=None):
                 "matrices"
             )
         inverse, info = linalg.inv_ex(A)
-        inverse = inverse.masked_fill((info != 0)[..., None, None], math.inf)
-        result = matrix_norm(A, p) * matrix_norm(inverse, p)
+        singular = info != 0
+        inverse = inverse.masked_fill(singular[..., None, None], 0)
+        result = matrix_norm(A, p) * matrix_norm(inverse, p).masked_fill(singular, math.inf)
+        if p != "nuc":  # PyTorch's of zeros is 0 * inf there
+            result = result.masked_fill(singular, math.inf)
     return _written("linalg_cond", result, out)
 
 

@@ -239,6 +239,7 @@ def set_(self, source=None, storage_offset=0, size=None, stride=None):
         overload, given = _overload_of_set(source, storage_offset, size, stride)
         seen(overload, self, *given)
         return self
+    call = _overload_of_set(source, storage_offset, size, stride)
     if source is None:
         source = fresh(place(np.zeros(0, self.dtype.np), self.device))
     elif isinstance(source, untyped_storage.UntypedStorage | untyped_storage.TypedStorage):
@@ -269,7 +270,8 @@ def set_(self, source=None, storage_offset=0, size=None, stride=None):
     if self.requires_grad and state.grad:
         demand_rebasable(self)
     demand_own(self._storage.value, source._storage.value)
-    become(self, source._storage, source._view)
+    with announced(call[0], self, *call[1]):
+        become(self, source._storage, source._view)
     if source.is_inference():
         count_with(self, UNTRACKED)
     bump(self)

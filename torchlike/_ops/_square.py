@@ -90,6 +90,16 @@ def lu_pivots(a):
     return diagonal(lax.linalg.lu(a)[0])
 
 
+def pivots_outside(name, pivots, factors):
+    """For a ``check``: whether a pivot, counted from 1, names no row of the factors."""
+    n = factors.shape[-2]
+    if not pivots.size:
+        return None, None
+    return jnp.any((pivots < 1) | (pivots > n)), RuntimeError(
+        f"Pivots given to {name} must be between 1 and the number of rows, {n}: those that the factorization gave"
+    )
+
+
 def first_bad(info):
     """(batch prefix for a message, value) of the first non-zero in an array of infos."""
     flat = info.reshape(-1)

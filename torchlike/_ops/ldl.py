@@ -12,7 +12,7 @@ from torchlike._base.dtypes import from_np
 from torchlike._decl import rules
 from torchlike._decl.op import op
 from torchlike._ops._axes import type_name
-from torchlike._ops._square import broadcast_batches, square
+from torchlike._ops._square import broadcast_batches, pivots_outside, square
 
 _ALPHA = (1 + 17**0.5) / 8
 
@@ -178,6 +178,7 @@ def _solve_one(factors, pivots, b, hermitian):
 @op(
     "linalg_ldl_solve(Tensor LD, Tensor pivots, Tensor B, *, bool hermitian=False) -> Tensor",
     variants="out",
+    check=lambda LD, pivots, B, hermitian: pivots_outside("ldl_solve", jnp.abs(pivots), LD),
     vjp={"LD, B": _undefined("linalg_ldl_solve")},
     saved="",
     columns=(0,),

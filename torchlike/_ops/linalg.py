@@ -455,7 +455,23 @@ def _by_factor(factor, b, upper):
     return lax.linalg.triangular_solve(low, half, left_side=True, lower=True, transpose_a=True, conjugate_a=True)
 
 
+def _zero_on_diagonal(self, upper):
+    if not self.size or self.ndim < 2:
+        return None, None
+    info = first_zero(diagonal(self))
+
+    def error():
+        batch, k = first_bad(info)
+        return _LinAlgError(
+            f"cholesky_inverse: {batch}The diagonal element {k} is zero, the inversion could not be completed because "
+            "the input matrix is singular."
+        )
+
+    return jnp.any(info != 0), error
+
+
 @op("cholesky_inverse(Tensor self, bool upper=False) -> Tensor", out="cast", variants="function method out",
+    check=_zero_on_diagonal,
     saved="result! self! upper", autocast={"cpu": "fp32"},
     columns=(0,))  # fmt: skip
 def cholesky_inverse(self, upper):

@@ -5,7 +5,16 @@ from jax import lax
 
 from torchlike._base import result_layouts
 from torchlike._decl.op import op
-from torchlike._ops._square import diagonal, first_zero, matrices, system, transpose
+from torchlike._ops._square import (
+    diagonal,
+    first_bad,
+    first_zero,
+    lu_pivots,
+    matrices,
+    pivots_outside,
+    system,
+    transpose,
+)
 
 
 def _lu(name, a):
@@ -22,16 +31,39 @@ def _must_pivot(name, pivot):
         raise NotImplementedError(f"{name}: pivot=False is not supported (in PyTorch it is for CUDA only)")
 
 
+def _zero_pivot(name):
+    """A ``check`` that no pivot is zero, of what PyTorch would divide by."""
+
+    def check(A, pivot, check_errors=True):
+        if not check_errors or not A.size:
+            return None, None
+        info = first_zero(lu_pivots(A))
+
+        def error():
+            batch, k = first_bad(info)
+            return RuntimeError(
+                f"torch.{name}: {batch}U[{k},{k}] is zero: lu_solve would divide by it. torch.linalg.lu and "
+                "torch.linalg.lu_factor_ex factor the matrix all the same"
+            )
+
+        return jnp.any(info != 0), error
+
+    return check
+
+
 @op(
     "linalg_lu_factor(Tensor A, *, bool pivot=True) -> (Tensor LU, Tensor pivots)",
     node="LinalgLuFactorExBackward",
     variants="out",
     nondiff=(1,),
+    check=_zero_pivot("linalg.lu_factor"),
     saved="LU! pivots! pivot ~A",
     columns=(0,),
 )
 def lu_factor(A, pivot):
     """(LU, pivots): both triangular factors in one matrix, and the row exchanges, counted from 1.
+
+    RuntimeError if an element of the diagonal of U is zero.
 
     >>> import torchlike as torch
     >>> torch.linalg.lu_factor(torch.tensor([[1., 2.], [4., 4.]])).pivots
@@ -47,6 +79,7 @@ def lu_factor(A, pivot):
     " -> (Tensor LU, Tensor pivots, Tensor info)",
     variants="out",
     nondiff=(1, 2),
+    check=_zero_pivot("linalg.lu_factor_ex"),
     saved="LU! pivots! pivot ~A",
     columns=(0,),
 )
@@ -90,7 +123,9 @@ def _order(pivots, n):
 
 
 @op("lu_unpack(Tensor LU_data, Tensor LU_pivots, bool unpack_data=True, bool unpack_pivots=True)"
-    " -> (Tensor P, Tensor L, Tensor U)", variants="function out", nondiff=(0,))  # fmt: skip
+    " -> (Tensor P, Tensor L, Tensor U)", variants="function out", nondiff=(0,),
+    check=lambda LU_data, LU_pivots, unpack_data, unpack_pivots:
+    pivots_outside("lu_unpack", LU_pivots, LU_data) if unpack_pivots else (None, None))  # fmt: skip
 def lu_unpack(LU_data, LU_pivots, unpack_data, unpack_pivots):
     """(P, L, U) of what ``torch.linalg.lu_factor`` gives; what is not unpacked is empty."""
     if LU_pivots.dtype != jnp.int32:
@@ -106,6 +141,7 @@ def lu_unpack(LU_data, LU_pivots, unpack_data, unpack_pivots):
 @op(
     "linalg_lu_solve(Tensor LU, Tensor pivots, Tensor B, *, bool left=True, bool adjoint=False) -> Tensor",
     variants="out",
+    check=lambda LU, pivots, B, left, adjoint: pivots_outside("lu_solve", pivots, LU),
     saved="LU! adjoint left pivots! result! ~B",
     edges=lambda: (0, 2),
     columns=(0,),

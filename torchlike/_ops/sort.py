@@ -183,6 +183,13 @@ def _check_sequence(sequence, values, sorter):
         )
 
 
+def _sorter_outside(sorted_sequence, self, out_int32, right, side, sorter):
+    if sorter is None or not sorter.size:
+        return None, None
+    bad = jnp.any((sorter < 0) | (sorter >= sorted_sequence.shape[-1]))
+    return bad, RuntimeError("torch.searchsorted(): sorter index out of range")
+
+
 def _searchsorted(sequence, values, out_int32, right, side, sorter):
     side = _side(side, right)
     _check_sequence(sequence, values, sorter)
@@ -199,6 +206,7 @@ def _searchsorted(sequence, values, out_int32, right, side, sorter):
     " Tensor? sorter=None) -> Tensor",
     vjp={},
     variants="function out",
+    check=_sorter_outside,
 )
 def searchsorted(sorted_sequence, self, out_int32, right, side, sorter):
     """Where each value belongs in a sorted sequence (row by row if that has several dimensions).
@@ -219,6 +227,7 @@ def searchsorted(sorted_sequence, self, out_int32, right, side, sorter):
     " Tensor? sorter=None) -> Tensor",
     vjp={},
     variants="function out",
+    check=_sorter_outside,
 )
 def searchsorted_scalar(sorted_sequence, self, out_int32, right, side, sorter):
     if sorted_sequence.ndim != 1:

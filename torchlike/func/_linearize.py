@@ -1,6 +1,5 @@
-"""``linearize`` and ``functionalize``."""
+"""``linearize``."""
 
-import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -77,30 +76,3 @@ def _demand_fit(i: int, x: Tensor, dot: Any) -> None:
                 f"tangent:{i} with {what} {other} in flattened pytree doesn't match the {what} {own} of the "
                 "corresponding primal."
             )
-
-
-def functionalize(func: Callable, *, remove: str = "mutations") -> Callable:
-    """``func`` itself, whose calls are functional already: an operator gives new arrays, never changes one.
-
-    What ``func`` changes in place, its arguments too, is seen by every alias, as without this transform.
-
-    Args:
-        remove: ``"mutations"`` or ``"mutations_and_views"``, for what traces operators: here no difference.
-
-    Raises RuntimeError, when called, for another value of ``remove``.
-
-    >>> import torchlike as torch
-    >>> torch.func.functionalize(lambda x: x.clone().add_(1))(torch.zeros(2))
-    tensor([1., 1.])
-    """
-
-    @functools.wraps(func)
-    def wrapped(*args: Any, **kwargs: Any) -> Any:
-        if remove not in ("mutations", "mutations_and_views"):
-            raise RuntimeError(
-                f"functionalize(f, remove='mutations'): received invalid argument for remove={remove}. Valid options "
-                "are 'mutations' (no operator changes a tensor) and 'mutations_and_views' (and none gives a view)."
-            )
-        return followed(func)(*args, **kwargs)
-
-    return wrapped

@@ -16,7 +16,7 @@ from torchlike._core.autograd import node as nodes
 from torchlike._core.autograd import operator_node
 from torchlike._core.dispatch.layers import DISPATCH, LAYERS, SPARSE, Call, Form
 from torchlike._core.tensor import memory_order as layouts
-from torchlike._core.tensor.arguments import KIND, plain
+from torchlike._core.tensor.arguments import KIND, plain, with_numbers
 from torchlike._core.tensor.mutation import current, set_history
 from torchlike._core.tensor.tensor import Tensor, alias, value_of, wrap
 from torchlike._core.tensor.view_creation import UNRECORDED, refusal
@@ -57,10 +57,12 @@ def call(op: Kernel, inputs: Inputs, static: Static) -> Any:
             values.append(t)
         else:
             return walk(Call(op, NEW, inputs, static))
-    kernel = op.kernels.get(static) or immediate.compiled(op, static)
     recorder = state.recorder
     try:
+        kernel = op.kernels.get(static) or immediate.compiled(op, static)
         out = kernel(*values) if recorder is None else recorder.record(kernel, values, op.name)
+    except immediate.TensorInStatic:
+        return call(op, inputs, with_numbers(op, static))
     except Exception as error:
         if sparse.holds(values) or isinstance(error, sparse.Wanted):
             return SPARSE(Call(op, NEW, inputs, static))
@@ -100,6 +102,8 @@ def call_taken(op: Kernel, inputs: Inputs, static: Static) -> Any:
 
 def walk(call: Call) -> Any:
     """The results of a call that some layer may handle, or whose inputs are to be made plain."""
+    if any([isinstance(x, Tensor) for x in call.static]):
+        call = Call(call.op, call.form, call.inputs, with_numbers(call.op, call.static))
     for layer in LAYERS if state.active else ():
         if state.active & layer.bit and (layer.outputs or not call.form.outputs):
             return layer(call)

@@ -25,7 +25,7 @@ from torchlike._core.autograd import node as nodes
 from torchlike._core.autograd import operator_node
 from torchlike._core.dispatch.dispatch import plan_for, refresh, walk
 from torchlike._core.dispatch.layers import SPARSE, Call, Form
-from torchlike._core.tensor.arguments import KIND
+from torchlike._core.tensor.arguments import KIND, with_numbers
 from torchlike._core.tensor.mutation import current, write
 from torchlike._core.tensor.storage import UNTRACKED
 from torchlike._core.tensor.tensor import alias, value_of, wrap
@@ -53,10 +53,12 @@ def call_inplace(op: Kernel, inputs: Inputs, static: Static) -> Tensor:
             return walk(Call(op, INPLACE, inputs, static))
     record = check_writable(op.name, inputs[0], inputs)
     values = [value_of(x) if KIND[x.__class__] == 1 else x for x in inputs]
-    kernel = op.kernels.get(static) or immediate.compiled(op, static)
     recorder = state.recorder
     try:
+        kernel = op.kernels.get(static) or immediate.compiled(op, static)
         out = kernel(*values) if recorder is None else recorder.record(kernel, values, op.name)
+    except immediate.TensorInStatic:
+        return call_inplace(op, inputs, with_numbers(op, static))
     except Exception as error:
         if sparse.holds(values):
             return SPARSE(Call(op, INPLACE, inputs, static))

@@ -118,6 +118,11 @@ def is_lone(entry: Overridable) -> bool:
     return len(inspect.signature(entry.original).parameters) == 1
 
 
+def takes_input(entry: Overridable) -> bool:
+    """Whether the first parameter of a function is the tensor that it is of."""
+    return next(iter(inspect.signature(entry.original).parameters), "") in ("input", "self", "A")
+
+
 def is_listed(of: str, name: str) -> bool:
     """Whether PyTorch lists what can be overridden under this name: getters, methods, functions not in place."""
     if of in ("torch.sparse", "torch.distributed.distributed_c10d") or f"{of}.{name}" in _UNLISTED:

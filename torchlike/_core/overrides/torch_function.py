@@ -43,8 +43,8 @@ def disabled(
 
 # Types whose instances override nothing and hold nothing that could.
 PLAIN = {
-    bool, int, float, complex, str, bytes, type(None), type(Ellipsis), slice, Size, np.ndarray, np.float64,
-    dtypes.dtype, devices.device,
+    bool, int, float, complex, str, bytes, type(None), type(Ellipsis), slice, Size, np.float64, dtypes.dtype,
+    devices.device,
 }  # fmt: skip
 
 ENTRIES: dict[Any, Overridable] = {}  # public object -> its entry
@@ -183,6 +183,8 @@ def enter(door: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
             arm()
     if not found and (not modes or off == 2):
         answer = None if entry.answerer is None else entry.answerer(entry.name, args)
+        if entry.looks and any([x.__class__ is np.ndarray for x in args]):
+            return _of_arrays(entry, answer or door.behind(), args, kwargs)
         return called(answer or door.behind(), door, args, kwargs)
     try:
         args, kwargs = entry.bind(args, kwargs)
@@ -193,6 +195,25 @@ def enter(door: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if entry.quiet:
             return NotImplemented
         raise
+
+
+def _of_arrays(entry: Overridable, function: Callable, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """A call with arrays of numpy, which are no tensors. TypeError where one is the input, or is taken for a tensor."""
+    first = args[0].__class__ is np.ndarray and not entry.quiet
+    if first and not entry.python and conventions.takes_input(entry):
+        raise TypeError(_ARRAY.format(entry.name, " 'input' (position 1)"))
+    try:
+        out = called(function, entry.door, args, kwargs)
+    except AttributeError as error:
+        if entry.python or "'numpy.ndarray' object has no attribute" not in str(error):
+            raise
+        raise TypeError(_ARRAY.format(entry.name, "")) from error
+    if first and out is args[0]:
+        raise TypeError(_ARRAY.format(entry.name, " 'input' (position 1)"))
+    return out
+
+
+_ARRAY = "{}(): argument{} must be Tensor, not numpy.ndarray"
 
 
 def _relevant(

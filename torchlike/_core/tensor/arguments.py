@@ -135,7 +135,7 @@ def as_number(function: str, name: str, x: Any) -> Any:
         if stands_for_number(x):
             return x
         without_grad(function, name, x)
-        if x.numel() == 1:
+        if x.dim() == 0:
             return _number(x)
     return _wrong(function, name, "Number", x)
 
@@ -153,6 +153,34 @@ def without_grad(function: str, name: str, x: Any) -> Any:
 def stands_for_number(x: Any) -> bool:
     """Whether a tensor is a Python number of a function that is captured: its value is weakly typed, as jax says."""
     return state.capture is not None and isinstance(x, Tensor) and getattr(x._storage.value, "weak_type", False)
+
+
+def with_numbers(op: Kernel, static: Any) -> tuple[Any, ...]:
+    """``static`` of a call with the numbers of tensors that were given in it, as PyTorch reads them.
+
+    Raises:
+        TypeError: a tensor that stands for no such number: of more elements, of another dtype, with a gradient.
+    """
+    declared = op.declaration
+    if not hasattr(declared, "static"):  # a view along a mapped axis, which is given an example
+        return static
+    numbers = [_settled(op.name, arg, x) for arg, x in zip(declared.static, static, strict=False)]
+    rest = static[len(numbers) :]
+    if declared.inexact:
+        rest = (*rest[: bool(declared.lists)], *declared.exactly(numbers)[len(numbers) :])
+    return (*numbers, *rest)
+
+
+def _settled(function: str, arg: Any, x: Any) -> Any:
+    if x.__class__ is tuple:
+        return tuple([_settled(function, arg, i) for i in x])
+    if not isinstance(x, Tensor):
+        return x
+    if arg.kind == "int":
+        return as_int(function, arg.name, x)
+    return (
+        as_number(function, arg.name, x) if arg.kind in ("Scalar", "float") else _wrong(function, arg.name, arg.type, x)
+    )
 
 
 def as_numbers(function: str, name: str, x: Any) -> tuple[Any, ...]:

@@ -8,7 +8,7 @@ that lies over the devices as before, and ``from_local(x, mesh, [Shard(0)])`` cu
 
 jax's arrays have equal parts. A DTensor whose placements cut a dimension into others is whole in that dimension on
 every device; ``_cut`` says what its placements are, and ``to_local`` gives the rows that PyTorch has here. Results of
-its shape have them too.
+its shape have them too, others those that XLA's partitioner finds, which can cut so: see ``_following.py``.
 
 What an operator has summed over devices XLA has reduced when it is asked for: no result is Partial.
 """
@@ -34,6 +34,7 @@ from torchlike.distributed import distributed_c10d as c10d
 from torchlike.distributed._collectives import broadcast
 from torchlike.distributed._watch import waiting, watched
 from torchlike.distributed.device_mesh import DeviceMesh, current_mesh, remade
+from torchlike.distributed.tensor._following import followed, tensors_in
 from torchlike.distributed.tensor._layouts import (
     Placements,
     alone,
@@ -88,9 +89,18 @@ class DTensor(Tensor):
         state.overrides_off = max(before, 1)
         try:
             with waiting():
-                return _over(func(*args, **kwargs), mesh, found)
+                result = _over(func(*args, **kwargs), mesh, found)
+                if any(getattr(t, "_cut", None) for t in found):
+                    _cut_as_partitioned(result, func, args, kwargs, found, mesh)
+                return result
         finally:
             state.overrides_off = before
+
+    @staticmethod
+    def _demand_alike(name: str, tensors: Sequence[Any]) -> None:
+        """RuntimeError for plain tensors among these, of which one is a DTensor, unless they are to be mixed."""
+        if not getattr(_mixing, "on", False) and any(type(t) is Tensor for t in tensors):
+            raise mixed(name)
 
     # -- where it is -----------------------------------------------------------------------------
     @property
@@ -313,6 +323,19 @@ def _cut_as(t: Any, given: Sequence[Any]) -> None:
         t._cut = cut
 
 
+def _cut_as_partitioned(result: Any, func: Any, args: Any, kwargs: Any, given: Sequence[Any], mesh: DeviceMesh) -> None:
+    """Let results that are not of the shape of an argument, or square, be cut as XLA's partitioner says."""
+    outs = tensors_in(result)
+    new = [isinstance(y, DTensor) and not any(y is t for t in given) for y in outs]
+    if not any(n and (y._cut is None or len({*y.shape}) < y.ndim) for n, y in zip(new, outs, strict=True)):
+        return
+    found = followed(func, args, kwargs, mesh)
+    if found is not None and len(found) == len(outs):
+        for n, y, placements in zip(new, outs, found, strict=True):
+            if n:
+                marked_as_cut(y, placements)
+
+
 def _tensors(values: Any) -> Iterator[Tensor]:
     for v in values:
         if isinstance(v, Tensor):
@@ -331,12 +354,17 @@ def _demand_alike(func: Any, found: Sequence[Any], mesh: DeviceMesh) -> None:
     for t in found:
         if not isinstance(t, DTensor):
             if t.numel() != 1 and not _lies_over(t, mesh):
-                raise RuntimeError(
-                    f"{name}: got mixed torch.Tensor and DTensor, need to convert all torch.Tensor to DTensor before "
-                    "calling distributed operators! Use distribute_tensor() or DTensor.from_local()"
-                )
+                raise mixed(name)
         elif t._device_mesh.jax_mesh != mesh.jax_mesh:
             raise RuntimeError(f"{name}: all DTensors must be over one mesh, got {mesh} and {t._device_mesh}")
+
+
+def mixed(name: str) -> RuntimeError:
+    """What is said of plain tensors beside DTensors."""
+    return RuntimeError(
+        f"{name}: got mixed torch.Tensor and DTensor, need to convert all torch.Tensor to DTensor before calling "
+        "distributed operators! Use distribute_tensor() or DTensor.from_local()"
+    )
 
 
 def _lies_over(t: Tensor, mesh: DeviceMesh) -> bool:
@@ -384,12 +412,8 @@ class _Joined(Function):
     @staticmethod
     def backward(ctx: Any, grad: Any) -> Any:
         kept = tuple(Replicate() if isinstance(p, Partial) else p for p in ctx.placements)
-        n = 1
-        for p, size in zip(ctx.placements, ctx.mesh.shape, strict=True):
-            n *= size if isinstance(p, Partial) and p.reduce_op == "avg" and not alone() else 1
         value = whole(value_of(grad), sharding_for(ctx.mesh, kept, grad.shape, "from_local"))
-        part = fresh(own(value, ctx.mesh, kept))
-        return (part / n if n > 1 else part), None, None, None
+        return fresh(own(value, ctx.mesh, kept)), None, None, None
 
 
 class _Part(Function):

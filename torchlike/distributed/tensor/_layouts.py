@@ -207,7 +207,12 @@ def _joined(value: Any, mesh: DeviceMesh, placements: Placements, function: str,
     spec = PartitionSpec(*([tuple(lead)] if partial else []), *sharding.spec)
     if partial:  # each device has a copy of what its process has
         own = math.prod([here.shape[a] for a in lead])
-        value = jax.numpy.broadcast_to(value, (own, *value.shape))
+        if op == "avg" and value.dtype.kind in "iub":
+            raise RuntimeError(
+                f'{function}(): an average of {value.dtype} numbers can\'t be cast back; use Partial("sum")'
+            )
+        copy = jax.numpy.ones_like(value) if op == "product" else value
+        value = jax.numpy.stack([value, *[copy] * (own - 1)])
         shape = [own * _processes(mesh.jax_mesh, here, lead), *shape]
     part = sharing(jax.device_put(value, NamedSharding(here, spec)), value)
     whole = _over_all(part, tuple(shape), NamedSharding(mesh.jax_mesh, spec))
@@ -242,7 +247,13 @@ def processes_of(mesh: DeviceMesh) -> int:
     return 1 if alone() else _processes(grid, local_mesh(grid), [a for axes in mesh.axes for a in axes])
 
 
-_REDUCTIONS = {"sum": jax.numpy.sum, "avg": jax.numpy.mean, "max": jax.numpy.max, "min": jax.numpy.min}
+_REDUCTIONS = {
+    "sum": jax.numpy.sum,
+    "avg": jax.numpy.mean,
+    "max": jax.numpy.max,
+    "min": jax.numpy.min,
+    "product": jax.numpy.prod,
+}
 
 
 def _checked_op(ops: set[str], function: str) -> str:

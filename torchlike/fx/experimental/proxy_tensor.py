@@ -105,6 +105,11 @@ class ProxyTorchDispatchMode(TorchDispatchMode):
         """Note that ``copy`` was saved in place of ``t``, which later changes of ``t`` do not reach."""
         self.copies[id(copy)] = copy, t, _version(t)
 
+    def same(self, t: Tensor, other: Tensor) -> None:
+        """Note that what stands for ``other`` stands for ``t`` too."""
+        if isinstance(proxy := self.proxy_of(other), Proxy):
+            self.track(t, proxy)
+
     def known(self, t: Tensor) -> Tensor:
         """``t``, which was made of numbers alone, and is a constant."""
         self.born.discard(t._storage)

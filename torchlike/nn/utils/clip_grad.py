@@ -28,6 +28,16 @@ def _gradients(parameters: Tensor | Iterable[Tensor]) -> list[Tensor]:
     return [p.grad for p in parameters if p.grad is not None]
 
 
+def _demand_alike(name: str, grads: list[Tensor]) -> None:
+    """Let the classes that do not go with plain tensors refuse those."""
+    kinds = {*map(type, grads)}
+    if len(kinds) > 1:
+        for kind in kinds:
+            demand = getattr(kind, "_demand_alike", None)
+            if demand is not None:
+                demand(name, grads)
+
+
 def _demand_finite(norm: Tensor, order: float) -> None:
     if not norm.isfinite():
         raise RuntimeError(
@@ -62,6 +72,8 @@ def get_total_norm(
     if not tensors:
         return tensor(0.0)
     order = float(norm_type)
+    if foreach is not False:
+        _demand_alike("get_total_norm", tensors)
     if state.levels:  # a transform sees operators only
         norm = vector_norm(FUNCTIONS["stack"]([vector_norm(t, order) for t in tensors]), order)
     else:
@@ -78,6 +90,8 @@ def clip_grads_with_norm_(
     """Scale the gradients, in place, by ``min(1, max_norm / (total_norm + 1e-6))``."""
     grads = _gradients(parameters)
     if grads:
+        if foreach is not False:
+            _demand_alike("clip_grads_with_norm_", grads)
         most = value_of(max_norm) if isinstance(max_norm, Tensor) else float(max_norm)
         _scale(apart(grads), most, value_of(total_norm))
 
@@ -115,6 +129,7 @@ def clip_grad_norm_(
     grads = _gradients(parameters)
     if not grads:
         return tensor(0.0)
+    _demand_alike("clip_grad_norm_", grads)
     norm, values = fused.run(clip.clipped, (("ord", order),), [value_of(g) for g in grads], most)
     norm = wrap(norm)
     carry(norm, carried_on(grads[0]))
@@ -152,4 +167,6 @@ def clip_grad_value_(parameters: Tensor | Iterable[Tensor], clip_value: float, f
     if any(g.is_complex() for g in grads):
         raise NotImplementedError("clamp is not supported for complex types: clip_grad_value_ takes real gradients")
     if grads:
+        if foreach is not False:
+            _demand_alike("clip_grad_value_", grads)
         _write(grads, fused.run(clip.limited, (), [value_of(g) for g in grads], limit))

@@ -1,0 +1,78 @@
+"""Values that PyTorch refuses, where nothing but the numbers in a tensor is wrong: no result may come of them."""
+
+import pytest
+import torch
+
+import torchlike
+
+REFUSED = [
+    "t.searchsorted(t.tensor([5, 3, 0]), t.tensor([1, 2]), sorter=t.tensor([2, 1, 7]))",
+    "t.searchsorted(t.tensor([5, 3, 0]), 1, sorter=t.tensor([2, 1, -1]))",
+    "t.take_along_dim(t.ones(3), t.tensor([3]))",
+    "t.take_along_dim(t.ones(2, 2), t.tensor([-1]))",
+    "t.segment_reduce(t.ones(4), 'sum', offsets=t.tensor([0, 3, 2, 4]))",
+    "t.segment_reduce(t.ones(4), 'max', offsets=t.tensor([0, 3, 2, 4]), unsafe=True)",
+    "F.ctc_loss(t.zeros(5, 1, 3), t.tensor([[1, 2]]), t.tensor([5]), t.tensor([-1]))",
+    "t.poisson(t.tensor([float('nan')]))",
+    "t.cov(t.ones(2, 3), aweights=t.tensor([0.0, 0, 0]))",
+    "t.cov(t.ones(2, 3), aweights=t.tensor([0.0, float('nan'), 0]))",
+    "t.cov(t.ones(2, 3), fweights=t.tensor([0, 1, 0]), aweights=t.tensor([1.0, 0, 1]))",
+    "t.native_dropout(t.ones(3), 1.5, True)",
+    "t.native_dropout(t.ones(3), -0.5, True)",
+    "t.multinomial(t.ones(2**24 + 1), 1)",
+    "t.index_add(t.ones(3), 0, t.tensor([3]), t.ones(1))",
+    "t.index_add(t.ones(3, 2), 0, t.tensor([3]), t.ones(1, 2))",
+    "t.index_reduce(t.ones(3, 2), 0, t.tensor([-1]), t.ones(1, 2), 'prod')",
+    "t.slice_scatter(t.ones(3), t.ones(2), 0, 0, 3, 0)",
+    "t.cholesky_inverse(t.tensor([[[1.0, 0], [0, 1]], [[1, 0], [1, 0]]]))",
+    "t.linalg.lu_factor(t.zeros(2, 2))",
+    "t.linalg.lu_factor(t.stack([t.eye(3), t.ones(3, 3)]))",
+    "t.linalg.lu_factor_ex(t.zeros(2, 2), check_errors=True)",
+    "t.linalg.lu_solve(t.eye(2), t.tensor([1, 3], dtype=t.int32), t.ones(2, 1))",
+    "t.linalg.lu_solve(t.eye(2), t.tensor([0, 2], dtype=t.int32), t.ones(2, 1))",
+    "t.lu_unpack(t.eye(2), t.tensor([0, 2], dtype=t.int32))",
+    "t.lu_unpack(t.ones(3, 2), t.tensor([3, 4], dtype=t.int32))",
+    "t.linalg.ldl_solve(t.eye(2), t.tensor([1, 3], dtype=t.int32), t.ones(2, 1))",
+    "t.linalg.ldl_solve(t.eye(2), t.tensor([0, 2], dtype=t.int32), t.ones(2, 1))",
+]
+
+
+def _found(case, t):
+    """The class of what ``case`` raises; None if it gives a result."""
+    try:
+        eval(case, {"t": t, "F": t.nn.functional})
+    except Exception as error:
+        return type(error).__name__
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_what_pytorch_refuses_is_refused(case):
+    theirs = _found(case, torch)
+    assert theirs is not None
+    assert _found(case, torchlike) == theirs
+
+
+TAKEN = [
+    "t.linalg.lu_factor_ex(t.zeros(2, 2)).info",
+    "t.lu_unpack(t.eye(2), t.tensor([0, 2], dtype=t.int32), unpack_pivots=False)[1]",
+    "t.lu_unpack(t.ones(3, 2), t.tensor([3, 3], dtype=t.int32))[0]",
+    "t.linalg.cond(t.stack([t.eye(2), t.zeros(2, 2), t.ones(2, 2)]), 1)",
+    "t.linalg.cond(t.zeros(2, 2), 'fro')",
+    "t.linalg.cond(t.zeros(2, 2), 'nuc').isnan()",
+    "t.linalg.cond(t.ones(2, 2), 'nuc').isnan()",
+]
+
+
+@pytest.mark.parametrize("case", TAKEN)
+def test_what_pytorch_takes_is_taken(case):
+    ours, theirs = (eval(case, {"t": t, "F": t.nn.functional}) for t in (torchlike, torch))
+    assert ours.tolist() == theirs.tolist()
+
+
+@pytest.mark.parametrize("offsets", [[0, 2, 1], [0, -1]])
+def test_bags_end_behind_their_beginning(offsets):
+    """PyTorch reads what lies outside of the bags, and refuses that if it is no index."""
+    with pytest.raises(RuntimeError, match="offsets must not decrease"):
+        torchlike.nn.functional.embedding_bag(
+            torchlike.tensor([1, 2, 0]), torchlike.ones(3, 2), torchlike.tensor(offsets)
+        )
