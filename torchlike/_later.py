@@ -10,7 +10,10 @@ from typing import Any
 from torchlike._aten import packets
 from torchlike._aten.packets import ops
 
-_names = ["_aten.backward", "_aten.grad", "_aten.lowered", "_aten.random", "_composites"]
+_names = [
+    "_aten.backward", "_aten.grad", "_aten.lowered", "_aten.random", "_aten.recurrent", "_aten.functional",
+    "_composites",
+]  # fmt: skip
 _lock = threading.RLock()
 
 

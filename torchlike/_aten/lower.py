@@ -104,13 +104,17 @@ def call(op: Any, inputs: tuple, static: tuple) -> Any:
     if special is not None:
         out = special(*arguments(op, inputs, static).values())
     else:
-        named = arguments(op, inputs, static)
-        func, named = _overload(op, named)
-        names = [a.name for a in func._schema.arguments]
-        if not named.keys() <= set(names):  # PyTorch calls them otherwise
-            named = dict(zip(names, named.values(), strict=False))
-        out = invoke(func, *normalised(func, (), named))
+        out = as_one(op, arguments(op, inputs, static))
     return tuple(out) if isinstance(out, list | tuple) else out
+
+
+def as_one(op: Op, named: dict[str, Any]) -> Any:
+    """The results of an operator as one call, of its own name."""
+    func, named = _overload(op, named)
+    names = [a.name for a in func._schema.arguments]
+    if not named.keys() <= set(names):  # PyTorch calls them otherwise
+        named = dict(zip(names, named.values(), strict=False))
+    return invoke(func, *normalised(func, (), named))
 
 
 def viewable(t: Any, shape: list[int]) -> bool:

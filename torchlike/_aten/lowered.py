@@ -11,9 +11,8 @@ import numpy as np
 
 import torchlike._base.dtypes as dtypes
 from torchlike._aten.extra import SOURCE  # noqa: F401  (the overloads used here)
-from torchlike._aten.functional import VIEWS  # noqa: F401
 from torchlike._aten.jaxpr import constant
-from torchlike._aten.lower import CALLS, lowers, redispatch, viewable
+from torchlike._aten.lower import CALLS, as_one, lowers, redispatch, viewable
 from torchlike._aten.packets import ops
 from torchlike._aten.python_dispatch import invoke_with, normalised, without_dispatch
 from torchlike._base.state import state
@@ -24,6 +23,24 @@ from torchlike._decl.op import REGISTRY
 from torchlike._executor.immediate import zeros
 
 _aten = ops.aten
+
+
+def whole(name: str, values: tuple) -> Any:
+    """An operator as one call of its own name; ``values``: of all its arguments."""
+    op = REGISTRY[name]
+    return as_one(op, dict(zip([a.name for a in op.schema.args], values, strict=True)))
+
+
+@lowers("_fused_rms_norm")
+def rms_norm(input: Any, normalized_shape: list, weight: Any, eps: float | None) -> Any:
+    if input.dtype not in (dtypes.float32, dtypes.float64) or weight is not None and weight.dtype is not input.dtype:
+        return whole("_fused_rms_norm", (input, normalized_shape, weight, eps))
+    dims = [input.ndim - i for i in range(len(normalized_shape), 0, -1)]
+    squares = redispatch(_aten.mean.dim, redispatch(_aten.pow.Tensor_Scalar, input, 2), dims, True)
+    squares = redispatch(_aten.add_.Scalar, squares, dtypes.finfo(input.dtype).eps if eps is None else eps)
+    root = redispatch(_aten.rsqrt.default, squares)
+    out = redispatch(_aten.mul.Tensor, input, root)
+    return out if weight is None else redispatch(_aten.mul.Tensor, out, weight), root
 
 
 # -- products -------------------------------------------------------------------------------------------------------

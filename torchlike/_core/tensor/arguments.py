@@ -162,6 +162,8 @@ def with_numbers(op: Kernel, static: Any) -> tuple[Any, ...]:
         TypeError: a tensor that stands for no such number: of more elements, of another dtype, with a gradient.
     """
     declared = op.declaration
+    if not hasattr(declared, "static"):  # a view along a mapped axis, which is given an example
+        return static
     numbers = [_settled(op.name, arg, x) for arg, x in zip(declared.static, static, strict=False)]
     rest = static[len(numbers) :]
     if declared.inexact:
