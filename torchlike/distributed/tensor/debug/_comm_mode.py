@@ -144,7 +144,7 @@ class _AtOnce:
 
     def record(self, kernel: Callable[..., Any], values: Sequence[Any], name: str) -> Any:
         """``kernel(*values)``."""
-        values = [settled(v) for v in values]
+        values = tuple([settled(v) for v in values])
         if any(layout_of(v) is not None for v in values):
             for watch in WATCHING:
                 watch(kernel, values)
