@@ -23,6 +23,12 @@ from torchlike._ops.shape import cast
 
 _OUTSIDE = "index {i} is out of bounds for dimension {dim} with size {n}"
 _in_range = check_range(RuntimeError, _OUTSIDE)
+_in_self = check_range(IndexError, "index out of range in self: " + _OUTSIDE)
+
+
+def _in_vector(self, **arguments):
+    """PyTorch tells the vector's wrong index by another class."""
+    return (_in_range if self.ndim > 1 else _in_self)(self, **arguments)
 
 
 def _grid(index, dim):
@@ -366,7 +372,7 @@ def _take_slices(grad, dim, index, source_aval):
 
 
 @op("index_add(Tensor self, int dim, Tensor index, Tensor source, *, Scalar alpha=1) -> Tensor",
-    out="alone", variants="function method inplace out", check=_in_range, vjp={
+    out="alone", variants="function method inplace out", check=_in_vector, vjp={
         "self": lambda grad: grad,
         "source": lambda grad, dim, index, alpha, source_aval: _take_slices(grad, dim, index, source_aval)
         * jnp.conj(_number(grad, alpha)),
@@ -492,7 +498,7 @@ def _along(index, dim, shape):
 
 
 @op("index_reduce(Tensor self, int dim, Tensor index, Tensor source, str reduce, *, bool include_self=True) -> Tensor",
-    out="alone", variants="function method inplace out", check=_in_range, vjp={
+    out="alone", variants="function method inplace out", check=_in_self, vjp={
         "self, source": lambda grad, self, dim, index, source, reduce, include_self, result: _reduce_grad(
             grad, self, dim, _along(index, wrap_dim(dim, self.ndim), at_least_1d(source).shape), source, reduce,
             include_self, result)})  # fmt: skip
