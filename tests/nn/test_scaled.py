@@ -103,7 +103,8 @@ def test_the_private_product_of_floats_of_eight_bits(t):
     ]  # fmt: skip
     patterns = "derivative for aten::_scaled_mm|Invalid scaling configuration|cannot be mult|Bias must be|be a matrix"
     told = [said(c, patterns) for c in calls]
-    return [(x.dtype, x.float().mul(100).round()) for x in [*made, y.detach(), z.detach()]], (y.requires_grad, z.requires_grad), told
+    seen = [(x.dtype, x.float().mul(100).round()) for x in [*made, y.detach(), z.detach()]]
+    return seen, (y.requires_grad, z.requires_grad), told
 
 
 @story

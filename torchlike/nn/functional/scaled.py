@@ -74,7 +74,8 @@ def scaled_mm(
         contraction_dim, use_fast_accum: accepted.
 
     Raises:
-        RuntimeError: a backward through it. ValueError: shapes, dtypes or scales that do not fit; scales of blocks, other orders of scales.
+        RuntimeError: a backward through it.
+        ValueError: shapes, dtypes or scales that do not fit; scales of blocks, other orders of scales.
 
     >>> import torchlike as torch
     >>> F, one = torch.nn.functional, torch.tensor(1.0)
