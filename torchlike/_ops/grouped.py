@@ -108,7 +108,8 @@ def _check_scaled(a, b, scales):
 
 
 @op("_scaled_mm(Tensor self, Tensor mat2, Tensor scale_a, Tensor scale_b, Tensor? bias=None, "
-    "Tensor? scale_result=None, ScalarType? out_dtype=None, bool use_fast_accum=False) -> Tensor", variants="function", aten=True,
+    "Tensor? scale_result=None, ScalarType? out_dtype=None, bool use_fast_accum=False) -> Tensor",
+    variants="function", aten=True,
     vjp={"self, mat2, scale_a, scale_b, bias": no_derivative("_scaled_mm")})  # fmt: skip
 def scaled_mm(self, mat2, scale_a, scale_b, bias, scale_result, out_dtype, use_fast_accum):
     """``(self * scale_a) @ (mat2 * scale_b) + bias`` in float32, cast to ``out_dtype`` (that of ``self``)."""
