@@ -10,6 +10,37 @@ REFUSED = [
     "t.searchsorted(t.tensor([5, 3, 0]), 1, sorter=t.tensor([2, 1, -1]))",
     "t.take_along_dim(t.ones(3), t.tensor([3]))",
     "t.take_along_dim(t.ones(2, 2), t.tensor([-1]))",
+    "t.segment_reduce(t.ones(4), 'sum', offsets=t.tensor([0, 3, 2, 4]))",
+    "t.segment_reduce(t.ones(4), 'max', offsets=t.tensor([0, 3, 2, 4]), unsafe=True)",
+    "F.ctc_loss(t.zeros(5, 1, 3), t.tensor([[1, 2]]), t.tensor([5]), t.tensor([-1]))",
+    "t.poisson(t.tensor([float('nan')]))",
+    "t.cov(t.ones(2, 3), aweights=t.tensor([0.0, 0, 0]))",
+    "t.cov(t.ones(2, 3), aweights=t.tensor([0.0, float('nan'), 0]))",
+    "t.cov(t.ones(2, 3), fweights=t.tensor([0, 1, 0]), aweights=t.tensor([1.0, 0, 1]))",
+    "t.native_dropout(t.ones(3), 1.5, True)",
+    "t.native_dropout(t.ones(3), -0.5, True)",
+    "t.multinomial(t.ones(2**24 + 1), 1)",
+    "t.index_add(t.ones(3), 0, t.tensor([3]), t.ones(1))",
+    "t.index_add(t.ones(3, 2), 0, t.tensor([3]), t.ones(1, 2))",
+    "t.index_reduce(t.ones(3, 2), 0, t.tensor([-1]), t.ones(1, 2), 'prod')",
+    *[
+        case.format(d=d, v=v)
+        for d, v in (("uint8", 300), ("uint8", -300), ("int8", 200), ("int32", 2**40), ("int64", 1e40))
+        for case in (
+            "t.index_fill(t.ones(3, dtype=t.{d}), 0, t.tensor([0]), {v})",
+            "t.ones(3, dtype=t.{d}).index_fill_(0, t.tensor([0]), {v})",
+            "t.ones(3, dtype=t.{d}).scatter(0, t.tensor([0]), {v})",
+            "t.ones(3, dtype=t.{d}).scatter(0, t.tensor([0]), {v}, reduce='add')",
+            "F.threshold(t.ones(3, dtype=t.{d}), 2, {v})",
+            "F.pad(t.ones(3, dtype=t.{d}), (1, 1), value={v})",
+        )
+    ],
+    "F.pad(t.ones(3, dtype=t.uint8), (1, 1), value=-5)",
+    "F.hardtanh(t.ones(3, dtype=t.int8), -1, 300)",
+    "F.hardtanh(t.ones(3, dtype=t.uint8), -1, 3)",
+    "t.index_fill(t.ones(3, dtype=t.float16), 0, t.tensor([0]), 1e6)",
+    "t.index_fill(t.ones(3), 0, t.tensor([0]), 1e40)",
+    "t.slice_scatter(t.ones(3), t.ones(2), 0, 0, 3, 0)",
     "t.cholesky_inverse(t.tensor([[[1.0, 0], [0, 1]], [[1, 0], [1, 0]]]))",
     "t.linalg.lu_factor(t.zeros(2, 2))",
     "t.linalg.lu_factor(t.stack([t.eye(3), t.ones(3, 3)]))",
@@ -39,6 +70,13 @@ def test_what_pytorch_refuses_is_refused(case):
 
 
 TAKEN = [
+    "t.ones(3, dtype=t.uint8).scatter(0, t.tensor([0]), -5)",
+    "t.index_fill(t.ones(3), 0, t.tensor([0]), float('inf'))",
+    "t.index_fill(t.ones(3, dtype=t.bool), 0, t.tensor([0]), 300)",
+    "t.index_fill(t.ones(3, dtype=t.int8), 0, t.tensor([0]), -1.5)",
+    "F.pad(t.ones(3, dtype=t.int32), (1, 1), value=-1.5)",
+    "F.threshold(t.ones(3, dtype=t.int8), 2, -3)",
+    "F.hardtanh(t.tensor([-3, 3], dtype=t.int8), -2, 2)",
     "t.linalg.lu_factor_ex(t.zeros(2, 2)).info",
     "t.lu_unpack(t.eye(2), t.tensor([0, 2], dtype=t.int32), unpack_pivots=False)[1]",
     "t.lu_unpack(t.ones(3, 2), t.tensor([3, 3], dtype=t.int32))[0]",
@@ -53,3 +91,12 @@ TAKEN = [
 def test_what_pytorch_takes_is_taken(case):
     ours, theirs = (eval(case, {"t": t, "F": t.nn.functional}) for t in (torchlike, torch))
     assert ours.tolist() == theirs.tolist()
+
+
+@pytest.mark.parametrize("offsets", [[0, 2, 1], [0, -1]])
+def test_bags_end_behind_their_beginning(offsets):
+    """PyTorch reads what lies outside of the bags, and refuses that if it is no index."""
+    with pytest.raises(RuntimeError, match="offsets must not decrease"):
+        torchlike.nn.functional.embedding_bag(
+            torchlike.tensor([1, 2, 0]), torchlike.ones(3, 2), torchlike.tensor(offsets)
+        )

@@ -386,6 +386,8 @@ def select_scatter(input, src, dim, index):
 def slice_scatter(input, src, dim=0, start=None, end=None, step=1, *, out=None):
     """A copy of ``input`` with ``src`` in place of a slice along ``dim``."""
     dim = dims.wrap_dim(dim, input.ndim)
+    if step < 1:
+        raise RuntimeError("slice step must be positive")
     got = _replaced("slice_scatter", input, src, lambda x: x[(slice(None),) * dim + (slice(start, end, step),)])
     if out is not None:
         put_exactly("slice_scatter", got, out)

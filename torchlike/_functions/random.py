@@ -458,6 +458,7 @@ def multinomial(input, num_samples, replacement=False, *, generator=None, out=No
         replacement or num_samples <= input.shape[-1],
         f"cannot sample n_sample > prob_dist.size(-1) samples without replacement ({num_samples} of {input.shape[-1]})",
     )
+    _demand(input.shape[-1] <= 2**24, "number of categories cannot exceed 2^24")
     static = num_samples, bool(replacement)
     if replacement and num_samples > 1:
         sample = host.Drawn(partial(host.multinomial, n=num_samples), (input,))

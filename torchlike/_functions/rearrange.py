@@ -450,8 +450,11 @@ def pad(input, pad, mode="constant", value=None):
     if mode == "constant":
         if isinstance(value, complex):
             raise TypeError("pad(): argument 'value' (position 4) must be float, not complex")
-        out = call(pads.constant_pad_nd, (input, value), (sizes,))
-        return out
+        if value and not input.dtype.is_floating_point:
+            if value < 0 and input.dtype.np.kind == "u":
+                raise RuntimeError(f"value cannot be converted to type {input.dtype.name} without overflow: {value}")
+            value = fitting(input.dtype, value)
+        return call(pads.constant_pad_nd, (input, value), (sizes,))
     if value is not None and value != 0:
         raise RuntimeError(f'Padding mode "{mode}" doesn\'t take in value argument')
     if mode == "circular":

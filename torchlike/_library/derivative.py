@@ -8,7 +8,7 @@ from typing import Any
 
 import jax
 
-from torchlike._base.state import below_autograd
+from torchlike._base.state import below_autograd, followed
 from torchlike._core.tensor.tensor import Tensor, is_tensor
 from torchlike._functions.rearrange import stack
 from torchlike.autograd.function import Function
@@ -87,7 +87,7 @@ def _generate(operator: Any) -> type[Function]:
         if setup is not None:
             filled, named = operator.binder.filled(tuple(gathered(inputs, call.lengths)), call.kwargs)
             given = {"keyword_only_inputs": named} if operator.binder.named else {}
-            setup(ctx=ctx, inputs=filled, output=call.result(output), **given)
+            followed(setup)(ctx=ctx, inputs=filled, output=call.result(output), **given)
 
     def backward(ctx: Any, *grads: Any) -> tuple:
         return _backward(operator, name, ctx, grads)
@@ -115,7 +115,7 @@ def _backward(operator: Any, name: str, ctx: Any, grads: tuple) -> tuple:
     flat_needs = ctx.needs_input_grad
     ctx.needs_input_grad = tuple(gathered(flat_needs, call.lengths))
     try:
-        got = formula(ctx, *gathered(grads, call.out))
+        got = followed(formula)(ctx, *gathered(grads, call.out))
     finally:
         ctx.needs_input_grad = flat_needs
     got = got if isinstance(got, tuple) else (got,)

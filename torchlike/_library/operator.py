@@ -12,7 +12,7 @@ from torchlike._aten.packets import OpOverload, OpOverloadPacket
 from torchlike._aten.python_dispatch import handlers, invoke, modes_set_to, wrappers_alive
 from torchlike._base.device import device
 from torchlike._base.dtypes import dtype
-from torchlike._base.state import AUTOCAST, below_autograd, state
+from torchlike._base.state import AUTOCAST, below_autograd, followed, state
 from torchlike._core.autocast.composite import off
 from torchlike._core.autocast.custom import all_cast
 from torchlike._core.autocast.layer import types_of
@@ -82,7 +82,7 @@ class Operator:
                 continue
             kernel = self.kernels.get(f"Autocast{DEVICES[kind]}")
             if kernel is not None:
-                return results.checked(self.schema, kernel(*args, **kwargs))
+                return results.checked(self.schema, followed(kernel)(*args, **kwargs))
             if kind in self.autocast:
                 args, kwargs = [all_cast(x, kind, self.autocast[kind]) for x in (args, kwargs)]
                 with off():
@@ -98,9 +98,9 @@ class Operator:
         if not BELOW.autograd:
             kernel = self._autograd_kernel(args, kwargs)
             if kernel is not None:
-                return results.checked(self.schema, kernel(*args, **kwargs))
+                return results.checked(self.schema, followed(kernel)(*args, **kwargs))
         if self._is_composite(args, kwargs):
-            return results.checked(self.schema, self.kernels[keys.IMPLICIT](*args, **kwargs))
+            return results.checked(self.schema, followed(self.kernels[keys.IMPLICIT])(*args, **kwargs))
         if BELOW.autograd:
             return self.below(args, kwargs)
         needs = state.grad and any(t.requires_grad for t in tensors((*args, *kwargs.values())))
@@ -190,7 +190,7 @@ class Operator:
         if fake is None and not self.schema.returns:
             return None
         if fake is not None:
-            return fake_impl.run(self.qualname, fake, args, kwargs)
+            return fake_impl.run(self.qualname, followed(fake), args, kwargs)
         if self.owner is not None:
             raise RuntimeError(
                 f"There was no fake impl registered for {self.owner!r}. This is necessary for torch.compile/export/fx "

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from torchlike._base.state import no_grad, state
+from torchlike._base.state import followed, no_grad, state
 from torchlike._core.conversion.convert import copied_array
 from torchlike._core.tensor.mutation import enter, lend, store, write, write_silently
 from torchlike._core.tensor.tensor import Tensor, array_of, is_tensor, wrap
@@ -31,8 +31,8 @@ def run(operator: Any, kernel: Callable, args: tuple, kwargs: dict) -> Any:
     if kernel not in operator.opaque and given:
         attempt = _Attempt(given)
         try:
-            with open_net():  # what a kernel gives depends on its arguments
-                out = kernel(*args, **kwargs)
+            with open_net():
+                out = followed(kernel)(*args, **kwargs)
         except (jax.errors.JAXTypeError, Unsupported) as error:
             attempt.undo()
             if not operator.has_fake():

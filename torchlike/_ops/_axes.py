@@ -3,6 +3,7 @@
 import jax.numpy as jnp
 from jax import lax
 
+from torchlike._base import float8
 from torchlike._base.dims import wrap_dim, wrap_dims
 from torchlike._base.dtypes import from_np
 from torchlike._decl.words import aten
@@ -46,7 +47,7 @@ def cast(x, dtype):
         return x
     if jnp.iscomplexobj(x) and not dtype.is_complex:
         x = jnp.real(x)
-    return (x != 0) if dtype.name == "bool" else x.astype(dtype.np)
+    return (x != 0) if dtype.name == "bool" else float8.converted(x, dtype.np, jnp)
 
 
 def type_name(x):

@@ -1,5 +1,7 @@
 """Covariance and correlation."""
 
+import math
+
 import jax.numpy as jnp
 from jax import lax
 
@@ -30,12 +32,20 @@ def _cov_weights(fweights, aweights, n):
         )
 
 
-def _negative_weights(self, correction, fweights, aweights):
-    bad = jnp.zeros((), bool)
-    for w in (fweights, aweights):
-        if w is not None:
-            bad = bad | jnp.any(w < 0)
-    return bad, RuntimeError("cov(): fweights and aweights cannot be negative")
+def _wrong_weights(self, correction, fweights, aweights):
+    given = [w for w in (fweights, aweights) if w is not None]
+    if not given:
+        return None, None
+    negative, nothing = ~jnp.all(given[0] >= 0), jnp.sum(math.prod(given)) == 0
+    for w in given[1:]:
+        negative = negative | ~jnp.all(w >= 0)
+
+    def error():
+        if negative:
+            return RuntimeError("cov(): fweights and aweights cannot be negative")
+        return RuntimeError("cov(): weights sum to zero, can't be normalized")
+
+    return negative | nothing, error
 
 
 @op(
@@ -43,7 +53,7 @@ def _negative_weights(self, correction, fweights, aweights):
     aten={"out": None},
     policy="self",
     node="SqueezeBackward",
-    check=_negative_weights,
+    check=_wrong_weights,
     saved="~self",
     autocast="lower_precision_fp",
 )

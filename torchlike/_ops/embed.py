@@ -26,7 +26,8 @@ def embedding_renorm(self, indices, max_norm, norm_type):
 def _check_bag(weight, indices, offsets, **_):
     rows, count = weight.shape[0], indices.size
     outside = (indices < 0) | (indices >= rows)
-    bad = jnp.any(outside) | jnp.any(offsets[:1] != 0) | jnp.any(offsets[-1:] > count)
+    back = offsets[1:] < offsets[:-1]  # PyTorch reads memory outside of the bags, and mostly notices
+    bad = jnp.any(outside) | jnp.any(offsets[:1] != 0) | jnp.any(offsets[-1:] > count) | jnp.any(back)
 
     def error():
         if offsets.size and int(offsets[0]) != 0:
@@ -39,6 +40,8 @@ def _check_bag(weight, indices, offsets, **_):
                 f"offsets[-1] can not be greater than input's length {count} but got offsets[-1] of "
                 f"{int(offsets[-1])} (embedding_bag)"
             )
+        if bool(jnp.any(back)):
+            return RuntimeError(f"offsets must not decrease, but got {offsets} (embedding_bag)")
         at = np.asarray(indices)
         where = int(np.flatnonzero((at < 0) | (at >= rows))[0])
         return RuntimeError(

@@ -411,7 +411,7 @@ def normal_tensor_tensor(mean, words, std):
     variants="",
     vjp={"self": lambda grad: jnp.zeros_like(grad)},
     check=lambda self, words: (
-        jnp.any(self < 0),
+        ~jnp.all(self >= 0),
         lambda: RuntimeError("invalid Poisson rate, expected rate to be non-negative"),
     ),
 )

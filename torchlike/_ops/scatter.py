@@ -23,6 +23,12 @@ from torchlike._ops.shape import cast
 
 _OUTSIDE = "index {i} is out of bounds for dimension {dim} with size {n}"
 _in_range = check_range(RuntimeError, _OUTSIDE)
+_in_self = check_range(IndexError, "index out of range in self: " + _OUTSIDE)
+
+
+def _in_vector(self, **arguments):
+    """PyTorch tells the vector's wrong index by another class."""
+    return (_in_range if self.ndim > 1 else _in_self)(self, **arguments)
 
 
 def _grid(index, dim):
@@ -114,6 +120,36 @@ def _read(grad, dim, index, src_aval):
     return _uncut(at_least_1d(got), src_aval).reshape(src_aval.shape)
 
 
+def _overflows(dtype, value):
+    """Whether ``dtype`` cannot hold a number, which may wrap around in unsigned ones; None where that is not asked."""
+    if jnp.result_type(value).kind not in "iuf" or np.dtype(dtype).kind in "bc":
+        return None
+    if not jnp.issubdtype(dtype, jnp.floating):
+        limits = np.iinfo(dtype)
+        least = limits.min or -limits.max
+        return (value < int(least)) | (value > int(limits.max)) | (value != value)
+    return (abs(value) > float(jnp.finfo(dtype).max)) & (abs(value) < np.inf)
+
+
+def _with_number(check):
+    """A ``check`` that the dtype of the first input holds ``value``, after another one."""
+
+    def both(self, dim, index, value, **rest):
+        bad, error = check(self, dim, index=index)
+        over = _overflows(self.dtype, value)
+        if over is None:
+            return bad, error
+
+        def raised():
+            if bad:
+                return error() if callable(error) else error
+            return RuntimeError(f"value cannot be converted to type {self.dtype.name} without overflow: {value}")
+
+        return bad | over, raised
+
+    return both
+
+
 def _number(self, value):
     """A traced number as the dtype of ``self``."""
     value = jnp.asarray(value)
@@ -144,7 +180,7 @@ def scatter(self, dim, index, src):
 
 
 @op("scatter.value(Tensor self, int dim, Tensor index, Scalar value) -> Tensor", node="ScatterBackward1",
-    out="apart alone", variants="function method inplace out", check=_in_range,
+    out="apart alone", variants="function method inplace out", check=_with_number(_in_range),
     vjp={"self": lambda grad, dim, index: _zeroed(grad, dim, index)})  # fmt: skip
 def scatter_value(self, dim, index, value):
     dim = wrap_dim(dim, self.ndim)
@@ -168,8 +204,8 @@ def scatter_with(self, dim, index, src, reduce):
     return _into(self, dim, index, _how(reduce), at_least_1d(src))
 
 
-@op("scatter.value_reduce(Tensor self, int dim, Tensor index, Scalar value, *, str reduce) -> Tensor", check=_in_range,
-    out="apart alone", variants="function method inplace out", vjp={
+@op("scatter.value_reduce(Tensor self, int dim, Tensor index, Scalar value, *, str reduce) -> Tensor",
+    check=_with_number(_in_range), out="apart alone", variants="function method inplace out", vjp={
         "self": lambda grad, self, dim, index, value, reduce: grad if reduce == "add" else _into(
             grad, wrap_dim(dim, grad.ndim), index, "multiply", _number(grad, value))})  # fmt: skip
 def scatter_value_with(self, dim, index, value, reduce):
@@ -366,7 +402,7 @@ def _take_slices(grad, dim, index, source_aval):
 
 
 @op("index_add(Tensor self, int dim, Tensor index, Tensor source, *, Scalar alpha=1) -> Tensor",
-    out="alone", variants="function method inplace out", check=_in_range, vjp={
+    out="alone", variants="function method inplace out", check=_in_vector, vjp={
         "self": lambda grad: grad,
         "source": lambda grad, dim, index, alpha, source_aval: _take_slices(grad, dim, index, source_aval)
         * jnp.conj(_number(grad, alpha)),
@@ -480,8 +516,8 @@ def index_fill_tensor(self, dim, index, value):
 
 
 @op("index_fill.int_Scalar(Tensor self, int dim, Tensor index, Scalar value) -> Tensor",
-    out="alone", layout=result_layouts.like_first, variants="function method inplace", check=_fill_check,
-    vjp={"self": _blank})  # fmt: skip
+    out="alone", layout=result_layouts.like_first, variants="function method inplace",
+    check=_with_number(_fill_check), vjp={"self": _blank})  # fmt: skip
 def index_fill_number(self, dim, index, value):
     return _fill_slices(self, dim, index, value)
 
@@ -492,7 +528,7 @@ def _along(index, dim, shape):
 
 
 @op("index_reduce(Tensor self, int dim, Tensor index, Tensor source, str reduce, *, bool include_self=True) -> Tensor",
-    out="alone", variants="function method inplace out", check=_in_range, vjp={
+    out="alone", variants="function method inplace out", check=_in_self, vjp={
         "self, source": lambda grad, self, dim, index, source, reduce, include_self, result: _reduce_grad(
             grad, self, dim, _along(index, wrap_dim(dim, self.ndim), at_least_1d(source).shape), source, reduce,
             include_self, result)})  # fmt: skip

@@ -60,8 +60,12 @@ def _segments(data, axis, lengths, offsets):
 
 
 def _wrong_lengths(data, reduce, lengths, indices, offsets, axis, unsafe, initial):
+    if lengths is None and offsets is not None and offsets.ndim and offsets.shape[-1] > 1:
+        return jnp.any(offsets[..., 1:] < offsets[..., :-1]), RuntimeError(
+            "segment_reduce(): Expected segment_length >= 0 to be true, but got false: offsets decrease"
+        )
     if unsafe or lengths is None or lengths.ndim == 0 or data.ndim == 0:
-        return False, None
+        return None, None
     axis = axis_of(axis, data.ndim)
     negative = jnp.any(lengths < 0)
     short = jnp.any(jnp.sum(lengths, -1) != data.shape[axis])

@@ -12,6 +12,7 @@ import numpy as np
 
 import torchlike._base.device as devices
 import torchlike._base.dtypes as dtypes
+from torchlike._base import float8
 from torchlike._base.frames import warn
 from torchlike._base.layout import Layout, contiguous_strides, is_dense
 from torchlike._base.once import warn_once
@@ -114,7 +115,8 @@ def new_tensor(data: Any, dtype: Any = None, device: DeviceLike = None, requires
         if device is None and isinstance(data, Tensor):
             device = device_of(data)
         if dtype is not None:
-            value = (value.real if value.dtype.kind == "c" and not dtype.is_complex else value).astype(dtype.np)
+            value = value.real if value.dtype.kind == "c" and not dtype.is_complex else value
+            value = float8.converted(value, dtype.np, np if isinstance(value, np.ndarray) else jnp)
         return _finished(value, device, requires_grad)
     if isinstance(data, TypedStorage | UntypedStorage):
         source: Any = data

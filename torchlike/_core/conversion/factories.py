@@ -13,6 +13,7 @@ from jax.export import is_symbolic_dim
 
 import torchlike._base.device as devices
 import torchlike._base.dtypes as dtypes
+from torchlike._base import float8
 from torchlike._base.deterministic import unwritten
 from torchlike._base.frames import warn
 from torchlike._base.layout import contiguous_strides
@@ -297,7 +298,7 @@ def filled(shape: Shape, number: Number, kind: dtypes.dtype, device: DeviceLike 
     number = fitting(kind, number)
     if devices.as_device(device).type == "meta":
         return immediate.Abstract(shape, kind.np)
-    return _filler(shape, kind.np)(np.array(number).astype(kind.np))
+    return _filler(shape, kind.np)(float8.converted(np.array(number), kind.np))
 
 
 @functools.lru_cache(4096)

@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 import torchlike._base.dtypes as dtypes
+from torchlike._base import float8
 
 if TYPE_CHECKING:
     from torchlike._base.dtypes import dtype
@@ -43,7 +44,7 @@ def fitting(dtype: dtype, number: Any) -> Any:
         fits, number = not number.imag, number.real
     if fits and kind in "iu":
         fits, number = _whole(dtype, number)
-    elif fits and not isinstance(number, complex) and abs(number) != float("inf"):
+    elif fits and not isinstance(number, complex) and (abs(number) != float("inf") or dtype.np.name in float8.NAMES):
         fits = not abs(number) > float(jnp.finfo(dtype.np).max)
     if not fits:
         raise RuntimeError(f"value cannot be converted to type {_C_NAMES.get(dtype.name, dtype.name)} without overflow")

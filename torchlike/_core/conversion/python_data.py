@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import torchlike._base.dtypes as dtypes
+from torchlike._base import float8
 from torchlike._base.promotion import promote_types
 from torchlike._core.tensor.tensor import Tensor
 
@@ -54,7 +55,7 @@ def _cast(array: np.ndarray, dtype: dtypes.dtype) -> np.ndarray:
     if array.dtype.kind == "c" and not dtype.is_complex and dtype is not dtypes.bool:
         array = array.real
     with np.errstate(all="ignore"):
-        return array.astype(dtype.np)
+        return float8.converted(array, dtype.np)
 
 
 def _stacked(data: Any) -> np.ndarray | None:

@@ -119,6 +119,7 @@ class CompiledFunction:
             return self._endless(args, kwargs)
         aliases = _aliases(leaves)
         modes = state.grad, state.inference, get_default_dtype(), state.autocast, state.active & AUTOCAST
+        modes = *modes, state.overrides_off
         joined = None if not kwargs and _are(leaves, args) else joints(args, kwargs)
         key = (tree, tuple(map(kind_of, leaves)), aliases, *modes, joined)
         try:

@@ -32,7 +32,7 @@ _read = attrgetter(*_fields)
 _SHOWN = {"_rg": "requires_grad", "_edge": "grad_fn", "_ex": "the hooks"}
 _MANY = 32  # elements from which on a loop in C is quicker than straight code
 _CONTAINERS = (dict, collections.OrderedDict, collections.defaultdict, list, tuple, set, frozenset, collections.deque)
-_ERRORS = (KeyError, ValueError, IndexError, AttributeError, TypeError, RuntimeError)
+_ERRORS = (KeyError, ValueError, IndexError, AttributeError, TypeError, RuntimeError, ReferenceError)
 
 
 class Guards:

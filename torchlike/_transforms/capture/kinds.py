@@ -71,6 +71,7 @@ def same_kind(key: Any, leaves: Any) -> Callable[..., bool] | None:
         terms += [f"{name}._storage is not {other}._storage" for other in names[:i]]
     terms.append(f"state.grad is {key[3]} and state.inference is {key[4]} and default() is dtype")
     terms.append(f"state.autocast == autocast and state.active & {AUTOCAST} == {key[7]}")
+    terms.append(f"state.overrides_off == {key[8]}")
     unpack = f"    {', '.join(names)}, = args\n" if names else ""
     lines = f"def same(args):\n    if len(args) != {len(names)}: return False\n{unpack}    return {' and '.join(terms)}"
     exec(compile(lines, "<torchlike kinds>", "exec"), space)

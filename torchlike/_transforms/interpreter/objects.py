@@ -294,7 +294,8 @@ class Objects:
         made = MISSING if own(x.__name__) else self.held(vars(x), "__getattr__", x.__name__)
         if isinstance(made, types.FunctionType) and name != "__getattr__":
             return self.call(made, (name,))
-        return getattr(x, name)  # a submodule or name that is made on first use
+        value = getattr(x, name)  # a submodule or name that is made on first use
+        return value if type(x) is types.ModuleType else self._option(x, name, value)
 
     def _of_class(self, x: type, name: str) -> Any:
         meta = type(x)
@@ -328,7 +329,7 @@ class Objects:
         if self.is_made(x) or type(x) in PLAIN or isinstance(x, tuple | frozenset):
             return self.new(value) if name == "__dict__" else value
         if own(type(x).__module__):  # this library's own state is not the function's
-            return self.new(value) if is_container(value) else value
+            return self.new(value) if is_container(value) else self._option(x, name, value)
         if kind in _C_METHODS and getattr(value, "__self__", None) is x:
             return value
         if type(x) is np.ndarray:
@@ -338,6 +339,14 @@ class Objects:
             self.reads.add("attr", x, name, value, f"{self.reads.name(x)}.{name}")
             return self.live(value, "attr", x, name)
         return value
+
+    def _option(self, x: Any, name: str, value: Any) -> Any:
+        """What the user's code finds in an object of this library, such as a setting or an option."""
+        users = self.frame is None or self.frame.watched
+        if not users or type(value) not in PLAIN or not hasattr(x, "__dict__"):
+            return value
+        self.reads.add("attr", x, name, value, f"{self.reads.name(x)}.{name}")
+        return self.live(value, "attr", x, name)
 
     def _present_attribute(self, x: Any, name: str, value: Any) -> Any:
         if value is MISSING:

@@ -36,6 +36,7 @@ _WATCHED = (
     "torchlike._functions.info", "torchlike._functions.functional_call", "torchlike.fx.graph_module",
     "torchlike.compiler._module", "torchlike.distributions", "torchlike.amp.grad_scaler",
     "torchlike.cuda.amp.grad_scaler", "torchlike.cpu.amp.grad_scaler", "torchlike.distributed.fsdp._fully_shard",
+    "torchlike.futures",
 )  # fmt: skip
 _TRUSTED = ("torchlike", "jax", "jaxlib", "numpy", "ml_dtypes")
 _BELOW = (*_TRUSTED[1:], "opt_einsum", "scipy", "typing_extensions")  # what jax itself is made of

@@ -7,6 +7,7 @@ import numpy as np
 
 from torchlike._base.state import state
 from torchlike._core.conversion.convert import host as values_of
+from torchlike._core.conversion.numbers import fitting
 from torchlike._core.dispatch.bind import FUNCTIONS
 from torchlike._core.dispatch.dispatch import call
 from torchlike._core.dispatch.inplace import call_inplace
@@ -90,6 +91,11 @@ def _native(op, inputs, static=(), out=None):
 
 def _number(name, argument, x):
     return x if x.__class__ is float or x.__class__ is int else arguments.as_number(name, argument, x)
+
+
+def _fitting(input, numbers):
+    """``numbers``, which an integer dtype must hold; a float takes what is too large as infinity."""
+    return numbers if input.dtype.is_floating_point else [fitting(input.dtype, x) for x in numbers]
 
 
 def relu(input, inplace=False):
@@ -228,7 +234,9 @@ def hardtanh(input, min_val=-1.0, max_val=1.0, inplace=False):
     if min_val > max_val:
         raise ValueError(f"hardtanh: min_val cannot be greater than max_val, got {min_val} and {max_val}")
     numbers = _number("hardtanh", "min_val", min_val), _number("hardtanh", "max_val", max_val)
-    return _run(ops.hardtanh, input, numbers, inplace)
+    if input.dtype.np.kind == "u" and min(numbers) < 0:
+        raise RuntimeError("cannot do hardtanh on an unsigned type with negative limits")
+    return _run(ops.hardtanh, input, _fitting(input, numbers), inplace)
 
 
 def hardtanh_(input, min_val=-1.0, max_val=1.0):
@@ -320,18 +328,14 @@ def tanh(input):
 def threshold(input, threshold, value, inplace=False):
     """``x`` where it is above ``threshold``, else ``value``."""
     numbers = _number("threshold", "threshold", threshold), _number("threshold", "value", value)
-    return _run(unary.threshold, input, numbers, inplace)
+    return _run(unary.threshold, input, _fitting(input, numbers), inplace)
 
 
 @function("threshold_")
 def threshold_(input, threshold, value):
     """:func:`threshold` in place."""
-    return _run(
-        unary.threshold,
-        input,
-        (_number("threshold", "threshold", threshold), _number("threshold", "value", value)),
-        True,
-    )
+    numbers = _number("threshold", "threshold", threshold), _number("threshold", "value", value)
+    return _run(unary.threshold, input, _fitting(input, numbers), True)
 
 
 # ----- along a dimension -----

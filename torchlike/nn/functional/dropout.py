@@ -187,5 +187,7 @@ def _native_dropout(input, p, train):
     """(result, mask) of dropout."""
     if train is False or p == 0:
         return input.clone(), (input == input).logical_or(True)
+    if not 0 <= p <= 1:
+        raise RuntimeError(f"bernoulli_ expects p to be in [0, 1], but got p={1 - p}")
     result, mask = call(ops.dropout, (input, _draw("native_dropout", input, p), p), (0,))
     return result, mask

@@ -276,6 +276,8 @@ def ctc_loss(log_probs, targets, input_lengths, target_lengths, blank=0, reducti
     for value in inputs.tolist():
         if not 0 <= value <= steps:
             raise RuntimeError(f"ctc_loss: Expected input_lengths to have value at most {steps}, but got value {value}")
+    if any(n < 0 for n in wanted.tolist()):
+        raise RuntimeError(f"ctc_loss: Expected target_lengths to have value at least 0, but got {wanted.tolist()}")
     if targets.dim() == 1:
         targets = _rows(targets, wanted.tolist(), longest)
     elif targets.size(1) < longest:
