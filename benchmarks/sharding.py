@@ -29,7 +29,7 @@ from jax.sharding import NamedSharding
 
 import torchlike
 from torchlike import sharding
-from torchlike._command import hlo
+from torchlike._executor import hlo
 
 P = sharding.PartitionSpec
 GPT = {"layers": 2, "width": 256, "heads": 8, "length": 32}

@@ -15,7 +15,8 @@ from checks_kit import Checks
 import torchlike as torch
 from torchlike import sharding, viz
 from torchlike._base import device as devices
-from torchlike._command import hlo, plan
+from torchlike._command import plan
+from torchlike._executor import hlo
 from torchlike._transforms.capture.program import Program
 from torchlike.optim import _group
 from torchlike.sharding import PartitionSpec as P

@@ -421,5 +421,38 @@ def scaled_cases(rank):
     yield said(lambda: t.amp.GradScaler("cpu").step(optim)), sharded().is_enabled()
 
 
+@case
+def collectives_that_ran(rank):
+    debug = importlib.import_module(f"{t.__name__}.distributed.tensor.debug")
+    F, world = importlib.import_module(f"{t.__name__}.distributed._functional_collectives"), d.group.WORLD
+    x, whole = (dt.distribute_tensor(numbers(4, 4), line(), [p]) for p in (Shard(0), Replicate()))
+    model = t.nn.Sequential(t.nn.Linear(4, 8), t.nn.ReLU(), t.nn.Linear(8, 4))
+    model = tp.parallelize_module(model, line(), {"0": tp.ColwiseParallel(), "2": tp.RowwiseParallel()})
+    optimizer, ddp = t.optim.Adam(model.parameters()), t.nn.parallel.DistributedDataParallel(t.nn.Linear(4, 2))
+    parts, counts = [t.zeros(2), t.zeros(2)], []
+    for f in (
+        lambda: x.redistribute(line(), [Replicate()]), x.full_tensor, lambda: whole.redistribute(line(), [Shard(0)]),
+        lambda: x + x, lambda: x @ whole, lambda: x.sum().full_tensor(), lambda: (x.t() @ x).full_tensor(),
+        lambda: DTensor.from_local(t.ones(2), line(), [Partial()]).full_tensor(),
+        lambda: model(t.ones(2, 4)), lambda: model(t.ones(2, 4)).sum().backward(), optimizer.step,
+        lambda: t.nn.utils.clip_grad_norm_(model.parameters(), 1.0), lambda: ddp(t.ones(2, 4)).sum().backward(),
+        lambda: d.all_reduce(t.ones(2)), lambda: d.all_gather(parts, t.ones(2)), d.barrier,
+        lambda: d.all_gather_into_tensor(t.ones(4), t.ones(2)), lambda: d.reduce_scatter_tensor(t.ones(2), t.ones(4)),
+        lambda: d.broadcast(t.ones(2), 0), lambda: d.all_to_all_single(t.ones(4), t.ones(4)),
+        lambda: d.reduce(t.ones(2), 0), lambda: d.reduce_scatter(t.ones(2), parts), lambda: None,
+        lambda: F.all_reduce(t.ones(2), "sum", world), lambda: F.all_gather_tensor(t.ones(2), 0, world),
+        lambda: F.reduce_scatter_tensor(t.ones(2), "sum", 0, world),
+        lambda: F.all_to_all_single(t.ones(2), None, None, world), lambda: F.broadcast(t.ones(2), 0, world),
+    ):  # fmt: skip
+        mode = debug.CommDebugMode()
+        with mode:
+            f()
+        counts.append([mode.get_total_counts(), {str(k): n for k, n in mode.get_comm_counts().items() if n}])
+    with mode:
+        d.all_reduce(t.ones(2))
+    found = mode.get_comm_counts()
+    return counts, found[t.ops.c10d.allreduce_], found[t.ops.c10d_functional.all_reduce]
+
+
 if __name__ == "__main__":
     ranks.run(d, CASES, seconds=60)

@@ -85,6 +85,29 @@ def test_scaled(wise, kinds):
 
 
 @story
+def test_the_private_product_of_floats_of_eight_bits(t):
+    a, b = (waves(t, *n).to(t.float8_e4m3fn) for n in ((16, 32), (32, 16)))
+    sa, sb, bias = t.linspace(0.1, 0.9, 16)[:, None], t.linspace(0.3, 70.0, 16)[None], waves(t, 16, dtype="bfloat16")
+    third, mm, short = t.tensor(0.3), t._scaled_mm, t.bfloat16
+    made = [
+        mm(a, b, third, third * 9), mm(a, b, sa, sb), mm(a, b, scale_a=sa, scale_b=sb, bias=bias, out_dtype=short),
+        mm(a, b, third, third, bias, third, t.float32, use_fast_accum=True), mm(a.to(t.float8_e5m2), b, third, third),
+        mm(a[:3, :7], b[:7, :5], third, third, out_dtype=t.float32), t.ops.aten._scaled_mm(a, b, third, third),
+    ]  # fmt: skip
+    y = mm(a, b, third.clone().requires_grad_(), third, out_dtype=t.float32)
+    how = t.nn.functional.ScalingType.TensorWise
+    z = t.nn.functional.scaled_mm(a, b, third.clone().requires_grad_(), how, third, how, output_dtype=None)
+    calls = [
+        lambda: y.sum().backward(), lambda: mm(a.float(), b, third, third), lambda: mm(a, a, third, third),
+        lambda: mm(a, b, sa, third), lambda: mm(a, b, third, third, bias[:3]), lambda: mm(a[None], b, third, third),
+    ]  # fmt: skip
+    patterns = "derivative for aten::_scaled_mm|Invalid scaling configuration|cannot be mult|Bias must be|be a matrix"
+    told = [said(c, patterns) for c in calls]
+    seen = [(x.dtype, x.float().mul(100).round()) for x in [*made, y.detach(), z.detach()]]
+    return seen, (y.requires_grad, z.requires_grad), told
+
+
+@story
 def test_wrong_scales(t):
     f, a, one = t.nn.functional, waves(t, 16, 16).to(t.float8_e4m3fn), t.tensor(1.0)
     kinds, orders = f.ScalingType, f.SwizzleType

@@ -8,7 +8,8 @@ from pathlib import Path
 import jax
 import pytest
 
-from torchlike._command import hlo, plan
+from torchlike._command import plan
+from torchlike._executor import hlo
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "llama.py"
 

@@ -22,7 +22,7 @@ from jax.sharding import NamedSharding
 
 from torchlike._base import device as devices
 from torchlike._base.frames import user_frames
-from torchlike._command.hlo import Collective, collectives
+from torchlike._executor.hlo import Collective, collectives
 from torchlike._executor.spread import Abstract, layout_of
 from torchlike._transforms.capture.program import Program
 from torchlike.compiler import _compile

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 Abstract = jax.ShapeDtypeStruct
 # Not empty once a value was spread in this process: before, nobody asks.
 USED: list[bool] = []
+# Who is told of (program, arguments) that is about to run over several devices.
+WATCHING: list[Callable[[Any, tuple[Any, ...]], None]] = []
 
 
 def layout_of(value: Value) -> Sharding | None:
@@ -51,12 +53,27 @@ def laid(value: Value, sharding: Sharding) -> Any:
         return value
     if value.sharding.is_equivalent_to(sharding, value.ndim) and value.committed:
         return value
+    if WATCHING and layout_of(value) is not None:
+        told(_mover(sharding), value)
     if sharding.is_fully_addressable or not value.is_fully_addressable:
         new = jax.device_put(value, sharding)
     else:
         new = jax.make_array_from_callback(value.shape, sharding, lambda index: value[index])
     alike = sharding.shard_shape(value.shape) == value.sharding.shard_shape(value.shape)
     return sharing(new, value) if alike else new
+
+
+def told(program: Callable[..., Any], *values: Any) -> Any:
+    """The program, after those who watch know that it will run."""
+    for watch in WATCHING:
+        watch(program, values)
+    return program
+
+
+@functools.cache
+def _mover(sharding: Sharding) -> Callable[..., Any]:
+    """The program that jax runs to lay a spread array out otherwise."""
+    return jax.jit(lambda x: x, out_shardings=sharding)
 
 
 def full(shape: tuple[int, ...], number: Any, dtype: Any, like: Value = None) -> Any:

@@ -1,4 +1,4 @@
-"""Products of matrices group by group."""
+"""Products of matrices group by group, and of floats of eight bits with scales."""
 
 import jax.numpy as jnp
 import numpy as np
@@ -6,7 +6,9 @@ from jax import lax
 
 from torchlike._base.dtypes import from_np
 from torchlike._decl.op import op
+from torchlike._ops._elementwise import no_derivative
 from torchlike._ops.matmul import precision
+from torchlike._ops.shape import cast
 
 _KINDS = ("float32", "bfloat16", "float16")
 
@@ -81,3 +83,41 @@ def grouped_mm(self, mat2, offs, bias, out_dtype):
         return _by_rows(b.T, jnp.swapaxes(a, 1, 2), offs).T
     parts = jnp.where(_members(offs, a.shape[1])[:, None, :], a, 0)
     return jnp.matmul(parts, b, precision=precision())
+
+
+_SHORT = ("float8_e4m3fn", "float8_e5m2")
+
+
+def _check_scaled(a, b, scales):
+    for name, x in (("mat1", a), ("mat2", b)):
+        if x.ndim != 2:
+            raise RuntimeError(f"{name} must be a matrix")
+    if a.shape[1] != b.shape[0]:
+        shapes = (f"{x.shape[0]}x{x.shape[1]}" for x in (a, b))
+        raise RuntimeError(f"mat_a and mat_b shapes cannot be multiplied ({' and '.join(shapes)})")
+    rows = [s.shape for s in scales] == [(a.shape[0], 1), (1, b.shape[1])]
+    kinds = [from_np(x.dtype).name for x in (a, b)]
+    if not set(kinds) <= set(_SHORT) or any(s.dtype != np.float32 for s in scales) or not (
+        rows or all(s.size == 1 for s in scales)
+    ):  # fmt: skip
+        raise ValueError(
+            "Invalid scaling configuration: expected matrices of float8_e4m3fn or float8_e5m2, and float32 scales of "
+            f"one element each, or of shapes ({a.shape[0]}, 1) and (1, {b.shape[1]}); got {kinds}, "
+            f"{[str(s.dtype) for s in scales]}, {[s.shape for s in scales]}"
+        )
+
+
+@op("_scaled_mm(Tensor self, Tensor mat2, Tensor scale_a, Tensor scale_b, Tensor? bias=None, "
+    "Tensor? scale_result=None, ScalarType? out_dtype=None, bool use_fast_accum=False) -> Tensor",
+    variants="function", aten=True,
+    vjp={"self, mat2, scale_a, scale_b, bias": no_derivative("_scaled_mm")})  # fmt: skip
+def scaled_mm(self, mat2, scale_a, scale_b, bias, scale_result, out_dtype, use_fast_accum):
+    """``(self * scale_a) @ (mat2 * scale_b) + bias`` in float32, cast to ``out_dtype`` (that of ``self``)."""
+    _check_scaled(self, mat2, (scale_a, scale_b))
+    n = mat2.shape[1]
+    if bias is not None and bias.size != n:
+        raise RuntimeError(f"Bias must be size {n} but got {bias.size}")
+    a, b = self.astype(np.float32), mat2.astype(np.float32)
+    total = jnp.matmul(a * scale_a, b * scale_b, precision=precision())
+    total = total if bias is None else total + bias.astype(np.float32)
+    return cast(total, self.dtype if out_dtype is None else out_dtype.np)

@@ -1,5 +1,6 @@
 """One collective: its number, its comparison between ranks, its start, and the wait for it with an end."""
 
+import functools
 import time
 import weakref
 from collections.abc import Callable, Sequence
@@ -143,6 +144,31 @@ def assign(t: Tensor, array: Any) -> None:
         t.detach().copy_(wrap(array))
 
 
+# Who is told of each collective: its name, its kind, and whether the name is a functional one's.
+COUNTING: list[Callable[[str, str, bool], None]] = []
+_NAMED: list[str] = []
+LENGTHS = "lengths"  # the note of what only tells how long things are
+
+
+def functional(name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """A decorator: what the function calls counts by this name."""
+
+    def decorated(function: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(function)
+        def named(*args: Any, **kwargs: Any) -> Any:
+            if not COUNTING:
+                return function(*args, **kwargs)
+            _NAMED.append(name)
+            try:
+                return function(*args, **kwargs)
+            finally:
+                _NAMED.pop()
+
+        return named
+
+    return decorated
+
+
 def start(
     group: ProcessGroup, name: str, kind: str, static: tuple, arrays: Sequence[Any], finish: Callable[[list], Any],
     note: str = "",
@@ -152,6 +178,9 @@ def start(
         demand_processes(name)
     if state.capture is not None:
         return _part_of_a_program(group, name, kind, static, arrays, finish)
+    if note != LENGTHS:
+        for count in COUNTING:
+            count(_NAMED[-1] if _NAMED else name, kind, bool(_NAMED))
     facts = [f"{kind}{static}", note, *(_kind(a) for a in arrays)]
     return begun(group, name, facts, lambda: _xla.launch(kind, group.ranks, static, arrays), finish)
 

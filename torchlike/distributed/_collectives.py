@@ -13,7 +13,7 @@ from torchlike._base.state import state
 from torchlike._core.overrides.torch_function import publish as _publish
 from torchlike._core.tensor.tensor import Tensor
 from torchlike.distributed import _runtime
-from torchlike.distributed._calls import Work, assign, concluded, demand_eager, start, values
+from torchlike.distributed._calls import LENGTHS, Work, assign, concluded, demand_eager, start, values
 from torchlike.distributed.distributed_c10d import ProcessGroup, found, is_member
 
 __all__ = [
@@ -508,7 +508,7 @@ def _longest(group: ProcessGroup, name: str, come: Sequence[int], go: Sequence[i
     demand_eager("parts whose lengths differ")
     told: list[Any] = []
     sizes = [jnp.array([come, go])]
-    start(group, name, "gather", (), sizes, lambda outs: told.append(np.asarray(outs[0])), "lengths").wait()
+    start(group, name, "gather", (), sizes, lambda outs: told.append(np.asarray(outs[0])), LENGTHS).wait()
     expected, sent = told[0][:, 0], told[0][:, 1].T
     for i, j in zip(*np.nonzero(expected != sent), strict=True):
         raise RuntimeError(

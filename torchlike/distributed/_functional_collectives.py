@@ -5,6 +5,7 @@ from typing import Any
 import torchlike.distributed as dist
 from torchlike._core.tensor.tensor import Tensor
 from torchlike.distributed import ReduceOp
+from torchlike.distributed._calls import functional
 from torchlike.distributed.distributed_c10d import group_of
 from torchlike.distributed.nn import functional as F
 
@@ -37,16 +38,19 @@ def wait_tensor(tensor: Tensor) -> Tensor:
     return tensor
 
 
+@functional("all_reduce")
 def all_reduce(self: Tensor, reduceOp: str, group: Any, tag: str = "") -> Tensor:  # noqa: N803
     """The reduction "sum", "avg", "max"... of the tensors of all processes."""
     return F.all_reduce(self, _op(reduceOp), _meant(group))
 
 
+@functional("all_gather_into_tensor")
 def all_gather_tensor(self: Tensor, gather_dim: int, group: Any, tag: str = "") -> Tensor:
     """The tensors of all processes, one after the other along a dimension."""
     return _joined(list(F.all_gather(self, _meant(group))), gather_dim)
 
 
+@functional("reduce_scatter_tensor")
 def reduce_scatter_tensor(self: Tensor, reduceOp: str, scatter_dim: int, group: Any, tag: str = "") -> Tensor:  # noqa: N803
     """This process's part, along a dimension, of the reduction of the tensors of all."""
     size = dist.get_world_size(_meant(group))
@@ -58,6 +62,7 @@ def reduce_scatter_tensor(self: Tensor, reduceOp: str, scatter_dim: int, group: 
     return F.reduce_scatter(parts[0], parts, _op(reduceOp), _meant(group))
 
 
+@functional("broadcast")
 def broadcast(self: Tensor, src: int, group: Any, tag: str = "") -> Tensor:
     """The tensor of the process ``src``."""
     return F.broadcast(self, src, _meant(group))
@@ -82,6 +87,7 @@ def reduce_scatter_tensor_coalesced(
     return [reduce_scatter_tensor(t, reduceOp, dim, group) for t, dim in zip(inputs, scatter_dim, strict=True)]
 
 
+@functional("all_to_all_single")
 def all_to_all_single(
     self: Tensor, output_split_sizes: list[int] | None, input_split_sizes: list[int] | None, group: Any, tag: str = ""
 ) -> Tensor:

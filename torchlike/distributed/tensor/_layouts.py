@@ -13,7 +13,7 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from torchlike._executor.pending import settled
 from torchlike._executor.references import sharing
-from torchlike._executor.spread import laid
+from torchlike._executor.spread import laid, told
 from torchlike.distributed._watch import waiting, watched
 from torchlike.distributed.device_mesh import DeviceMesh
 from torchlike.distributed.tensor.placement_types import Partial, Placement, Replicate, Shard
@@ -184,7 +184,7 @@ def _of_unequal(value: Any, mesh: DeviceMesh, placements: Placements, function: 
             )
         padding[dim] = (0, full * (last - first + 1) - rows)
     whole = _joined(jax.numpy.pad(value, padding), mesh, placements, function, None)
-    return _cut_off(shape, sharding_for(mesh, placements, shape, function))(whole)
+    return told(_cut_off(shape, sharding_for(mesh, placements, shape, function)), whole)(whole)
 
 
 @functools.cache
@@ -216,7 +216,7 @@ def _joined(value: Any, mesh: DeviceMesh, placements: Placements, function: str,
         shape = [own * _processes(mesh.jax_mesh, here, lead), *shape]
     part = sharing(jax.device_put(value, NamedSharding(here, spec)), value)
     whole = _over_all(part, tuple(shape), NamedSharding(mesh.jax_mesh, spec))
-    return _reduction(op, out or sharding, own if op == "sum" else 1)(whole) if partial else whole
+    return told(_reduction(op, out or sharding, own if op == "sum" else 1), whole)(whole) if partial else whole
 
 
 def _over_all(part: Any, shape: tuple[int, ...], sharding: NamedSharding) -> Any:

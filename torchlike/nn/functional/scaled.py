@@ -3,10 +3,10 @@
 from enum import Enum
 
 from torchlike._base import dtypes
-from torchlike._base.state import no_grad
 from torchlike._core.dispatch.dispatch import call
 from torchlike._core.tensor.arguments import as_tensor_arg
 from torchlike._ops.grouped import grouped_mm as _grouped_mm
+from torchlike._ops.grouped import scaled_mm as _scaled_mm
 
 __all__ = ["grouped_mm", "scaled_mm"]
 
@@ -73,9 +73,8 @@ def scaled_mm(
         swizzle_a, swizzle_b: None, or ``SwizzleType.NO_SWIZZLE``. bias: [N]. output_dtype: None is that of ``mat_a``.
         contraction_dim, use_fast_accum: accepted.
 
-    The result has no gradient.
-
     Raises:
+        RuntimeError: a backward through it.
         ValueError: shapes, dtypes or scales that do not fit; scales of blocks, other orders of scales.
 
     >>> import torchlike as torch
@@ -96,11 +95,7 @@ def scaled_mm(
         raise ValueError("scaled_mm: CPU does not support swizzle, nor does torchlike on other devices")
     recipes, scales = [_only(scale_recipe_a), _only(scale_recipe_b)], [_only(scale_a), _only(scale_b)]
     _check_scales((a, b), scales, recipes)
-    with no_grad():
-        total = (a.to(dtypes.float32) @ b.to(dtypes.float32)) * scales[0] * scales[1]
-        if bias is not None:
-            total = total + bias
-        return total.to(a.dtype if output_dtype is None else output_dtype)
+    return call(_scaled_mm, (a, b, *scales, bias, None), (output_dtype, use_fast_accum))
 
 
 def _only(x):

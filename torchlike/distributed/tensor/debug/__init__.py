@@ -1,7 +1,6 @@
-"""torch.distributed.tensor.debug: XLA puts collectives into programs, where nothing counts them call by call."""
+"""torch.distributed.tensor.debug: how often collectives run."""
 
+from torchlike.distributed.tensor.debug._comm_mode import CommDebugMode as CommDebugMode
 from torchlike.interop.refusing import refusing
 
-__getattr__ = refusing(
-    __name__, "XLA puts the collectives into its programs; `python -m torchlike plan` lists those of compiled functions"
-)
+__getattr__ = refusing(__name__, "not supported; torchlike.viz.sharding() draws where tensors lie")

@@ -1,0 +1,157 @@
+"""CommDebugMode: the collectives that ran."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Sequence
+from typing import Any, NoReturn
+
+import jax
+
+from torchlike._aten.packets import OpOverloadPacket, ops
+from torchlike._base.state import state
+from torchlike._executor.hlo import collectives
+from torchlike._executor.pending import settled
+from torchlike._executor.spread import WATCHING, layout_of
+from torchlike._transforms.capture.compiled_function import Switch
+from torchlike.distributed._calls import COUNTING
+
+_FUNCTIONAL = {
+    "all-reduce": "all_reduce", "all-gather": "all_gather_into_tensor", "reduce-scatter": "reduce_scatter_tensor",
+    "all-to-all": "all_to_all_single", "ragged-all-to-all": "all_to_all_single", "collective-broadcast": "broadcast",
+    "collective-permute": "permute_tensor",
+}  # fmt: skip
+_EAGER = {
+    "all_reduce": "allreduce_", "all_reduce_coalesced": "allreduce_coalesced_", "reduce": "reduce_",
+    "reduce_scatter_tensor": "_reduce_scatter_base_", "reduce_scatter": "reduce_scatter_", "broadcast": "broadcast_",
+    "all_gather": "allgather_", "all_gather_into_tensor": "_allgather_base_", "gather": "gather_",
+    "scatter": "scatter_", "all_to_all_single": "alltoall_base_", "all_to_all": "alltoall_",
+}  # fmt: skip
+
+# those that the library calls by other names, such as DistributedDataParallel's
+_OWN = {
+    "reduce": "allreduce_", "bucket": "allreduce_", "broadcast": "broadcast_", "gather": "allgather_",
+    "exchange": "alltoall_base_", "scatter_reduce": "reduce_scatter_",
+}  # fmt: skip
+
+
+class _Names:
+    """The names of ``torch.ops`` that counts have; they are called as functions of ``torch.distributed``."""
+
+    def __init__(self, found: Sequence[str]) -> None:
+        self.found = sorted({*found})
+
+    def names(self) -> list[str]:
+        """All of them."""
+        return self.found
+
+    def overloads(self, name: str) -> list[str]:
+        """That of a name, if it is one."""
+        return ["default"] if name in self.found else []
+
+    def make(self, packet: OpOverloadPacket, overload: str) -> NoReturn:
+        """NotImplementedError."""
+        raise NotImplementedError(f"torch.ops.{packet}: torchlike only counts by this name; call torch.distributed's")
+
+
+for _namespace, _source in (("c10d", _Names([*_EAGER.values()])), ("c10d_functional", _Names([*_FUNCTIONAL.values()]))):
+    if getattr(ops, _namespace)._source is None:
+        getattr(ops, _namespace)._source = _source
+
+
+class CommDebugMode:
+    """A context that counts the collectives that run in it: of ``torch.distributed``, and those that XLA has put into
+    operators on tensors that lie over several devices, ``redistribute()`` and ``fully_shard()``.
+
+    XLA reduces what PyTorch leaves Partial until it is asked for, and on CPUs it has all_reduce for reduce_scatter, and
+    all_to_all where gloo gathers; objects travel without collectives. All else is counted as PyTorch does. Compiled
+    functions run as eager code in it; ``python -m torchlike plan`` lists the collectives of their programs.
+
+    >>> import torchlike as torch
+    >>> from torchlike.distributed.tensor.debug import CommDebugMode
+    >>> with CommDebugMode() as mode:
+    ...     y = torch.ones(2) + 1
+    >>> mode.get_total_counts()
+    0
+    """
+
+    def __init__(self) -> None:
+        self.comm_counts: dict[Any, int] = defaultdict(int)
+        self._programs: dict[Any, Counter[str]] = {}
+        self._before: list[Any] = []
+
+    def __enter__(self) -> CommDebugMode:
+        recorder = state.recorder
+        if recorder is not None and not isinstance(recorder, _AtOnce):
+            recorder.cut()
+        self.comm_counts = defaultdict(int)
+        self._before.append((recorder, Switch.on))
+        state.recorder, Switch.on = _AtOnce(), False
+        WATCHING.append(self._program)
+        COUNTING.append(self._call)
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        state.recorder, Switch.on = self._before.pop()
+        WATCHING.remove(self._program)
+        COUNTING.remove(self._call)
+
+    def get_comm_counts(self) -> dict[Any, int]:
+        """{operator: how often it ran}, as ``{torch.ops.c10d_functional.all_reduce: 1}``; 0 for others."""
+        return self.comm_counts
+
+    def get_total_counts(self) -> int:
+        """How many ran."""
+        return sum(self.comm_counts.values())
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        raise NotImplementedError(f"CommDebugMode.{name} is not supported; it has get_comm_counts, get_total_counts")
+
+    def _call(self, name: str, kind: str, functional: bool) -> None:
+        if functional:
+            self.comm_counts[getattr(ops.c10d_functional, name)] += 1
+        else:
+            self.comm_counts[getattr(ops.c10d, _EAGER.get(name) or _OWN[kind])] += 1
+
+    def _program(self, program: Any, values: Sequence[Any]) -> None:
+        shapes = tuple(map(_shape, values))
+        key = program, tuple([(s.shape, s.dtype, s.sharding) if isinstance(s, _Shape) else type(s) for s in shapes])
+        if key not in self._programs:
+            found: Counter[str] = Counter()
+            for one, n in collectives(program.lower(*shapes).compile().as_text(), {}).items():
+                found[_FUNCTIONAL[one.kind]] += n
+            self._programs[key] = found
+        for name, n in self._programs[key].items():
+            self.comm_counts[getattr(ops.c10d_functional, name)] += n
+
+
+_Shape = jax.ShapeDtypeStruct
+
+
+def _shape(value: Any) -> Any:
+    if not isinstance(value, jax.Array):
+        return value
+    return _Shape(value.shape, value.dtype, sharding=layout_of(value), weak_type=getattr(value, "weak_type", False))
+
+
+class _AtOnce:
+    """Stands where a recorder does: kernels run at once, and who watches is told of those over several devices."""
+
+    calls = ()
+    inside = True
+
+    def record(self, kernel: Callable[..., Any], values: Sequence[Any], name: str) -> Any:
+        """``kernel(*values)``."""
+        values = tuple([settled(v) for v in values])
+        if any(layout_of(v) is not None for v in values):
+            for watch in WATCHING:
+                watch(kernel, values)
+        return kernel(*values)
+
+    def cut(self) -> None:
+        """Nothing waits."""
+
+    def examine(self, late: str | None = None) -> None:
+        """Nothing was left for later."""
