@@ -32,6 +32,7 @@ from torchlike._transforms.interpreter.native import Net, open_net
 from torchlike._transforms.interpreter.operators import IN_PLACE, OPERATORS, UNARY, as_given, subscript
 from torchlike._transforms.interpreter.reads import MISSING, is_container
 from torchlike._transforms.interpreter.trust import PLAIN, own, trusted, trusted_class
+from torchlike._transforms.interpreter.weak_references import demand_no_callback, referent
 
 if TYPE_CHECKING:
     from torchlike._transforms.interpreter.run import Interpreter
@@ -91,8 +92,7 @@ class Calls(Arrays):
         if kind in _GETTERS:
             return self._getter(f, args[0])
         if isinstance(f, weakref.ref):
-            # no program remembers what the body of a loop or branch reads
-            return f() if self.function is None or self.is_made(f()) else self.reads.referent(f)
+            return referent(self, f)
         inner = getattr(kind, "_interpreted", None)
         if inner is not None:
             return self.call(getattr(f, inner), args, kwargs)
@@ -285,6 +285,7 @@ class Calls(Arrays):
     # -- classes -------------------------------------------------------------------------------------
     def _construct(self, cls: type, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
         meta = type(cls)
+        demand_no_callback(self, cls, args)
         if meta is not type and not trusted_class(meta):
             made_by = self.in_class(meta, "__call__")
             if isinstance(made_by, types.FunctionType):

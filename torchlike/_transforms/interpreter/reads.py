@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import array
 import collections
+import weakref
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -79,6 +80,10 @@ class Reads:
         """What a weak reference from outside refers to: that it is alive is noted, and it is not kept so."""
         value = reference()
         if value is None or id(value) in self.weak:
+            return value
+        if isinstance(reference, weakref.WeakMethod):  # gives another object each time, for the one that may die
+            self.add("alive", reference, None, True, "the life of what a weak reference refers to")
+            self.referent(weakref.ref(value.__self__))
             return value
         if not any([read.holder is value or read.value is value for read in self.found.values()]):
             self.add("alive", reference, None, True, "the life of what a weak reference refers to")
