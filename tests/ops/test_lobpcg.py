@@ -93,8 +93,8 @@ def test_a_refused_output_is_not_changed():
 
 @story
 def test_the_generator_is_where_pytorch_leaves_it(t):
-    a, seen = matrix(t), []
-    for given in (dict(k=1), dict(k=3), dict(k=1, n=2), dict(X=t.ones(9, 1, dtype=t.float64)), dict(k=2, method="basic")):
+    a, seen, start = matrix(t), [], t.ones(9, 1, dtype=t.float64)
+    for given in ({"k": 1}, {"k": 3}, {"k": 1, "n": 2}, {"X": start}, {"k": 2, "method": "basic"}):
         t.manual_seed(1)
         t.lobpcg(a, **given)
         t.lobpcg(t.stack([a, a]), 2)
