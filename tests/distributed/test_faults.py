@@ -6,7 +6,7 @@ import subprocess
 import sys
 
 import pytest
-from process_kit import ended, finished, free_port, started
+from process_kit import HERE, ended, finished, free_port, started
 
 from torchlike.distributed.run import parse_args
 
@@ -185,3 +185,10 @@ def test_misuses(name, capsys):
     with pytest.raises(SystemExit) as left:
         parse_args(arguments)
     assert left.value.code == 2 and message in capsys.readouterr().err
+
+
+def test_functions_started_from_python():
+    command = [sys.executable, str(HERE / "launch_script.py")]
+    runs = [subprocess.Popen([*command, t], stdout=subprocess.PIPE, text=True) for t in ("torch", "torchlike")]
+    theirs, ours = (run.communicate(timeout=120)[0].splitlines()[-1] for run in runs)
+    assert ours == theirs and '"told"' not in ours and "ChildFailedError" in ours

@@ -82,7 +82,7 @@ def _found(jaxpr: Any) -> dict[Any, _Each]:
         elif e.primitive is lax.dot_general_p and not any(e.params["dimension_numbers"][1]):
             products[e.outvars[0]] = e
             before = None if isinstance(source, Literal) else transposed.get(source)
-            each = None if before is None else _moved_before(e, before)
+            each = None if before is None or source in found else _moved_before(e, before)
         if each is not None and each.small():
             found[e.outvars[0]] = each
     return found

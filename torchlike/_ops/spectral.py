@@ -1,5 +1,7 @@
 """Linear algebra: QR, singular values, eigenvalues, and what is computed from them."""
 
+import functools
+
 import jax
 import jax.numpy as jnp
 from jax import lax
@@ -389,6 +391,7 @@ def _largest(s):
     return jnp.max(s, -1) if s.shape[-1] else jnp.zeros(s.shape[:-1], s.dtype)
 
 
+@functools.partial(jax.custom_jvp, nondiff_argnums=(3,))
 def _pinv(a, atol, rtol, hermitian):
     if hermitian:
         values, u = _eigh("linalg.pinv", a, "L")
@@ -399,6 +402,16 @@ def _pinv(a, atol, rtol, hermitian):
     keep = s > _cutoff(atol, rtol, _largest(s), a.shape)[..., None]
     inverse = jnp.where(keep, 1 / jnp.where(keep, values, 1), 0)
     return mm(adjoint(vh) * inverse[..., None, :], adjoint(u))
+
+
+@_pinv.defjvp
+def _pinv_jvp(hermitian, primals, tangents):
+    """The formula below, of any order: singular vectors have no derivative where singular values are equal."""
+    self, dot = primals[0], tangents[0]
+    result = _pinv(*primals, hermitian)
+    p, pt, change = result, adjoint(result), adjoint(dot)
+    right, left = mm(p, mm(pt, change)), mm(change, mm(pt, p))
+    return result, right - mm(mm(right, self), p) + left - mm(p, mm(self, left)) - mm(p, mm(dot, p))
 
 
 def _pinv_vjp(grad, self, result):

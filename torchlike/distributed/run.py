@@ -21,7 +21,7 @@ from typing import Any
 import jax
 
 from torchlike.distributed import _rendezvous, _runtime
-from torchlike.distributed.elastic.multiprocessing.errors import _record
+from torchlike.distributed.elastic.multiprocessing.errors import ProcessFailure, _record
 
 __all__ = ["get_args_parser", "main", "parse_args", "run"]
 
@@ -143,19 +143,24 @@ def main(args: Sequence[str] | None = None) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Start the processes, start them anew as often as ``--max-restarts`` says, and give the exit status."""
+    return 0 if last_failure(options) is None else 1
+
+
+def last_failure(options: argparse.Namespace) -> ProcessFailure | None:
+    """As :func:`run`; who failed, if that was the end."""
     name = options.rdzv_id or str(uuid.uuid4())
     for attempt in range(options.max_restarts + 1):
         failed = _attempt(options, name, attempt)
         if failed is None:
-            return 0
+            return None
         left = options.max_restarts - attempt
         then = f"; starting anew ({left} of {options.max_restarts} restarts left)" if left else ""
-        print(f"torchlike run: {failed}{then}", file=sys.stderr, flush=True)
-    return 1
+        print(f"torchlike run: {failed.message}{then}", file=sys.stderr, flush=True)
+    return failed
 
 
-def _attempt(options: argparse.Namespace, name: str, attempt: int) -> str | None:
-    """Run all processes once; who failed, in words."""
+def _attempt(options: argparse.Namespace, name: str, attempt: int) -> ProcessFailure | None:
+    """Run all processes once; who failed."""
     host, port = options.master_addr or "127.0.0.1", options.master_port or _free_port()
     size = options.nproc_per_node * options.nnodes
     address = f"{host}:{port}"
@@ -212,7 +217,7 @@ def _command(options: argparse.Namespace) -> list[str]:
     return [*ours, *module, options.training_script, *options.training_script_args]
 
 
-def _watched(processes: list[subprocess.Popen], options: argparse.Namespace, errors: Path) -> str | None:
+def _watched(processes: list[subprocess.Popen], options: argparse.Namespace, errors: Path) -> ProcessFailure | None:
     """Wait until all have ended well, or one has not. ``errors``: a folder with what processes say of theirs."""
     while True:
         codes = [process.poll() for process in processes]
@@ -222,7 +227,8 @@ def _watched(processes: list[subprocess.Popen], options: argparse.Namespace, err
                 how = f"by {signal.Signals(-code).name}" if code < 0 else f"with exit code {code}"
                 said = _record.message_of(errors / str(i))
                 why = f": {said}" if said else ""
-                return f"{options.training_script} FAILED: rank {rank} (process {processes[i].pid}) ended {how}{why}"
+                text = f"{options.training_script} FAILED: rank {rank} (process {processes[i].pid}) ended {how}{why}"
+                return ProcessFailure(i, processes[i].pid, code, str(errors / str(i)), text)
         if None not in codes:
             return None
         time.sleep(options.monitor_interval)

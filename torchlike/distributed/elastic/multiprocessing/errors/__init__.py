@@ -1,6 +1,8 @@
 """How a process tells its launcher why it failed: ``torch.distributed.elastic.multiprocessing.errors``."""
 
+from torchlike.distributed.elastic.multiprocessing.errors._record import ChildFailedError as ChildFailedError
 from torchlike.distributed.elastic.multiprocessing.errors._record import ErrorHandler as ErrorHandler
+from torchlike.distributed.elastic.multiprocessing.errors._record import ProcessFailure as ProcessFailure
 from torchlike.distributed.elastic.multiprocessing.errors._record import get_error_handler as get_error_handler
 from torchlike.distributed.elastic.multiprocessing.errors._record import record as record
 from torchlike.interop.lazy import on_first_use

@@ -1,8 +1,10 @@
 """The error of a process, written into the file that its launcher has named."""
 
+import dataclasses
 import functools
 import json
 import os
+import signal
 import time
 import traceback
 from collections.abc import Callable
@@ -11,6 +13,34 @@ from typing import Any, TypeVar
 
 F = TypeVar("F", bound=Callable[..., Any])
 FILE = "TORCHELASTIC_ERROR_FILE"
+
+
+@dataclasses.dataclass
+class ProcessFailure:
+    """A process that failed. ``exitcode``: less than 0 where a signal ended it. ``message``: all of this in words."""
+
+    local_rank: int
+    pid: int
+    exitcode: int
+    error_file: str
+    message: str
+    timestamp: int = dataclasses.field(default_factory=lambda: int(time.time()))
+
+    def signal_name(self) -> str:
+        """The signal that ended it, or "<N/A>"."""
+        return signal.Signals(-self.exitcode).name if self.exitcode < 0 else "<N/A>"
+
+
+class ChildFailedError(Exception):
+    """A process of those that were started has failed. ``failures``: {rank: :class:`ProcessFailure`}."""
+
+    def __init__(self, name: str, failures: dict[int, ProcessFailure]) -> None:
+        self.name, self.failures = name, failures
+        super().__init__(f"{name} FAILED: {'; '.join([f.message for f in failures.values()])}")
+
+    def get_first_failure(self) -> tuple[int, ProcessFailure]:
+        """The rank of the process that failed first, and how."""
+        return min(self.failures.items(), key=lambda item: item[1].timestamp)
 
 
 class ErrorHandler:
