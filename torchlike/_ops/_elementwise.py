@@ -4,6 +4,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from torchlike._base.bits import widest
 from torchlike._base.dims import broadcast_shapes
 from torchlike._base.dtypes import from_np
 from torchlike._decl import rules
@@ -83,6 +84,14 @@ def widely(f, *arrays):
         return f(*arrays)
     out = f(*(a.astype(np.float32) for a in arrays))
     return out.astype(arrays[0].dtype) if out.dtype == np.float32 else out
+
+
+def fused(a, b, c):
+    """``a + b * c``, of float32 rounded once, as PyTorch has it from one instruction; XLA may round the product."""
+    if a.dtype != np.float32:
+        return a + b * c
+    exact = widest(np.float64)
+    return (a.astype(exact) + b.astype(exact) * c.astype(exact)).astype(np.float32)
 
 
 def stored(x, dtype):

@@ -11,6 +11,7 @@ from torchlike._ops._elementwise import (
     conj,
     demand,
     demand_factor,
+    fused,
     is_reduced,
     kind,
     no_derivative,
@@ -29,7 +30,11 @@ def _plus(name, self, other, alpha, combine):
     if isinstance(alpha, int):  # the default, 1; a given alpha is a traced value
         return combine(self, other)
     demand_factor(name, self, alpha)
-    return widely(lambda a, b: combine(a, b * alpha.astype(b.dtype)), self, other)
+    alpha = alpha.astype(self.dtype)  # short, as in PyTorch, where the arrays are
+    if not jnp.issubdtype(self.dtype, np.floating):
+        return combine(self, other * alpha)
+    alpha = stored(alpha.astype(np.float32), self.dtype) if is_reduced(self) else alpha
+    return widely(lambda a, b: fused(a, b, alpha if combine is lax.add else -alpha), self, other)
 
 
 @pointwise(

@@ -6,7 +6,7 @@ import numpy as np
 from torchlike._base.dtypes import from_np
 from torchlike._decl.op import op, pointwise
 from torchlike._decl.words import aten
-from torchlike._ops._elementwise import broadcast, conj, kind, scalar_name, widely
+from torchlike._ops._elementwise import broadcast, conj, fused, kind, scalar_name, wide_dtype, widely
 
 
 def _mask(condition):
@@ -234,7 +234,8 @@ def _lerp(self, end, weight):
                 f"expected dtype {from_np(self.dtype)} for `{what}` but got dtype {from_np(other.dtype)}; "
                 "convert it with .to(dtype)"
             )
-    self, end, weight = broadcast("lerp", self, end, weight.astype(self.dtype))
+    number = getattr(weight, "weak_type", False)  # that PyTorch computes with as it is
+    self, end, weight = broadcast("lerp", self, end, weight.astype(wide_dtype(self) if number else self.dtype))
     if kind(self) in "bi":
         raise NotImplementedError(
             f"\"lerp\" not implemented for '{scalar_name(self)}'; it takes floating point tensors"
@@ -242,7 +243,7 @@ def _lerp(self, end, weight):
 
     def mix(a, b, w):
         # From the nearer end, so that weights 0 and 1 give the ends exactly.
-        return jnp.where(jnp.abs(w) < 0.5, a + w * (b - a), b - (b - a) * (1 - w))
+        return jnp.where(jnp.abs(w) < 0.5, fused(a, w, b - a), fused(b, a - b, 1 - w))
 
     return widely(mix, self, end, weight)
 
@@ -262,12 +263,12 @@ lerp = pointwise("lerp.Scalar(Tensor self, Tensor end, Scalar weight) -> Tensor"
 
 
 def _value(value, self):
-    """The factor ``value`` of a fused operator in the result's dtype; integers drop its fraction."""
+    """The factor ``value`` of a fused operator in the dtype that computes it; integers drop its fraction."""
     if isinstance(value, int):
         return value
     if kind(value) == "c" and kind(self) != "c":
         raise RuntimeError(f"value cannot be converted to type {self.dtype} without overflow: it is complex")
-    return value.astype(self.dtype)
+    return value.astype(wide_dtype(self))
 
 
 @pointwise(
@@ -291,7 +292,7 @@ def addcmul(self, tensor1, tensor2, value):
     if kind(self) == "b":
         raise NotImplementedError("\"addcmul_cpu_out\" not implemented for 'Bool'; convert the tensors to integers")
     value = _value(value, self)
-    return widely(lambda a, b, c: a + value * b * c, *broadcast("addcmul", self, tensor1, tensor2))
+    return widely(lambda a, b, c: fused(a, value * b, c), *broadcast("addcmul", self, tensor1, tensor2))
 
 
 @pointwise(
