@@ -137,7 +137,7 @@ def test_a_number_in_a_container():
     ("LambdaLR", {"lr_lambda": lambda epoch: 0.9**epoch}), ("LinearLR", {"total_iters": 20}),
 ])  # fmt: skip
 def test_a_scheduler_that_the_function_steps(name, more):
-    """The rate is an input: there is a program for each way through the scheduler, none for each rate."""
+    """The rate is an input: there is few programs, none for each rate."""
 
     def told(wrap):
         p = nn.Parameter(x2())
@@ -153,12 +153,12 @@ def test_a_scheduler_that_the_function_steps(name, more):
             return loss.detach()
 
         run = wrap(f)
-        found = [[run(x2()), optimizer.param_groups[0]["lr"], scheduler.last_epoch] for _ in range(12)]
+        found = [[run(x2()), optimizer.param_groups[0]["lr"], scheduler.last_epoch] for _ in range(20)]
         return run, [*found, p.detach(), scheduler.get_last_lr()]
 
     (_, eager), (run, found) = told(lambda f: f), told(torch.compile)
     same(numbers(eager), numbers(found))
-    assert run.count <= 3 and not run.broken
+    assert run.count <= 4 and not run.broken
 
 
 def test_the_length_of_a_list_of_numbers_asks_for_none():
