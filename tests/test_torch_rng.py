@@ -272,9 +272,14 @@ MODULES = {
     "Linear, float64": lambda nn: nn.Linear(5, 7, dtype=nn.Linear(1, 1).weight.double().dtype),
     "weight_norm": lambda nn: nn.utils.parametrizations.weight_norm(nn.Linear(5, 7)),
     "spectral_norm": lambda nn: nn.utils.parametrizations.spectral_norm(nn.Linear(5, 7)),
+    "Linear of nothing": lambda nn: nn.Linear(0, 4),
+    "Conv1d of nothing": lambda nn: nn.Conv1d(0, 4, 3),
+    "Linear without bias of nothing": lambda nn: nn.Linear(0, 4, bias=False),
+    "Linear to nothing": lambda nn: nn.Linear(4, 0),
 }
 
 
+@pytest.mark.filterwarnings("ignore:Initializing zero-element tensors")
 @pytest.mark.parametrize("name", MODULES)
 def test_modules_start_with_the_same_numbers(name):
     found = []

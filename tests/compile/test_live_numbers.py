@@ -130,3 +130,45 @@ def test_a_number_in_a_container():
     for n in (1.0, 3.0, 4.0):
         held[0] = n
         assert f(x2()).tolist() == [[n * (n + 1)] * 2, [2 * (n + 1)] * 2]
+
+
+@pytest.mark.parametrize("name, more", [
+    ("ExponentialLR", {"gamma": 0.9}), ("CosineAnnealingLR", {"T_max": 20}), ("StepLR", {"step_size": 3}),
+    ("LambdaLR", {"lr_lambda": lambda epoch: 0.9**epoch}), ("LinearLR", {"total_iters": 20}),
+])  # fmt: skip
+def test_a_scheduler_that_the_function_steps(name, more):
+    """The rate is an input: there is few programs, none for each rate."""
+
+    def told(wrap):
+        p = nn.Parameter(x2())
+        optimizer = torch.optim.SGD([p], lr=0.1)
+        scheduler = getattr(torch.optim.lr_scheduler, name)(optimizer, **more)
+
+        def f(x):
+            loss = (p * x).sum()
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            scheduler.step()
+            return loss.detach()
+
+        run = wrap(f)
+        found = [[run(x2()), optimizer.param_groups[0]["lr"], scheduler.last_epoch] for _ in range(20)]
+        return run, [*found, p.detach(), scheduler.get_last_lr()]
+
+    (_, eager), (run, found) = told(lambda f: f), told(torch.compile)
+    same(numbers(eager), numbers(found))
+    assert run.count <= 4 and not run.broken
+
+
+def test_the_length_of_a_list_of_numbers_asks_for_none():
+    state = [0.5]
+
+    def f(x):
+        state[0] += 0.25
+        made = [state[0], state[0] * 2]
+        return x * made[1] if made and len(made) == 2 else x
+
+    run = torch.compile(f)
+    assert [run(x2()).tolist() for _ in range(6)] == [(x2() * (1 + i / 2)).tolist() for i in range(1, 7)]
+    assert run.count <= 2

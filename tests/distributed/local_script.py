@@ -175,5 +175,21 @@ def what_is_refused(rank):
     return same and uneven.full_tensor().tolist() == [0, 1, 2, 3, 4]
 
 
+@case
+def store_of_all(rank):
+    store = d.distributed_c10d._get_default_store()
+    store.set(f"k{rank}", f"v{rank}")
+    before = [store.get(f"k{1 - rank}"), store.check([f"k{rank}"]), store.check(["none"])]
+    d.barrier()
+    store.add("sum", rank + 2)
+    store.wait([f"k{1 - rank}"])
+    d.barrier()
+    after = [store.add("sum", 0), store.get("sum"), store.delete_key(f"k{rank}"), store.check([f"k{rank}"])]
+    if rank == 0:
+        store.set("n", "5")
+        after += [store.add("n", 2), store.get("n")]
+    return str(before), str(after)
+
+
 if __name__ == "__main__":
     ranks.run(d, CASES, told=plain)

@@ -89,3 +89,14 @@ def test_a_refused_output_is_not_changed():
     with pytest.raises(RuntimeError, match="some elements of the input tensor and the written-to tensor"):
         torchlike.cat([y, y], out=y)
     assert y.tolist() == [0, 1, 2]
+
+
+@story
+def test_the_generator_is_where_pytorch_leaves_it(t):
+    a, seen, start = matrix(t), [], t.ones(9, 1, dtype=t.float64)
+    for given in ({"k": 1}, {"k": 3}, {"k": 1, "n": 2}, {"X": start}, {"k": 2, "method": "basic"}):
+        t.manual_seed(1)
+        t.lobpcg(a, **given)
+        t.lobpcg(t.stack([a, a]), 2)
+        seen.append(t.rand(2))
+    return seen

@@ -1,7 +1,10 @@
 """``torch.lobpcg``: some eigenpairs of symmetric matrices."""
 
+import math
+
 from torchlike._functions._install import function
 from torchlike._functions.linalg import linalg
+from torchlike._functions.random import randn
 
 
 @function("lobpcg")
@@ -38,6 +41,8 @@ def lobpcg(
             f"LOBPCG algorithm is not applicable when the number of A rows (={m}) is smaller than 3 x the number of "
             f"requested eigenpairs (={max(k, n or 0)})"
         )
+    for _ in range(math.prod(A.shape[:-2]) if X is None else 0):  # what PyTorch starts from; later draws are its too
+        randn((m, k if n is None else n), dtype=A.dtype, device=A.device)
     A = (A + A.mT) / 2  # eigh reads one triangle, but the gradient is to be that of a function of both
     values, vectors = linalg.eigh(A) if B is None else _generalized(A, (B + B.mT) / 2)
     if largest is False:

@@ -10,10 +10,12 @@ from typing import Any
 
 from torchlike._base.device import as_device, is_present
 from torchlike.distributed import _rendezvous, _runtime
+from torchlike.distributed._group_store import store_of
 from torchlike.distributed._runtime import DistBackendError as DistBackendError
 from torchlike.distributed._runtime import DistError as DistError
 from torchlike.distributed._runtime import DistNetworkError as DistNetworkError
 from torchlike.distributed._runtime import DistStoreError as DistStoreError
+from torchlike.distributed._stores import Store
 
 __all__ = [
     "Backend", "DebugLevel", "DistBackendError", "DistError", "DistNetworkError", "DistStoreError", "GroupMember",
@@ -37,6 +39,7 @@ class ProcessGroup:
         self.calls = itertools.count(1)
         self.sent: dict[Any, Any] = {}  # numbers of messages from one process to another
         self.seen: set[Any] = set()  # collectives that all ranks have been seen to do alike
+        self.store: Store | None = None  # once a program has asked for it
         self.compared = 0  # the number of the last one that was compared
         self.unread: list[str] = []  # keys of the store that this process has set and others may not have read
 
@@ -156,6 +159,14 @@ def found(given: Any = None) -> ProcessGroup:
 def _get_default_group() -> ProcessGroup:
     """The group of all processes, as programs ask for it by this name. ValueError where there is none."""
     return found()
+
+
+def _get_default_store() -> Store:
+    """The store at which all processes have met, by the name that programs know. ValueError where there is none."""
+    group = found()
+    if group.store is None:
+        group.store = store_of(group.key("store"))
+    return group.store
 
 
 def group_of(ranks: tuple[int, ...]) -> ProcessGroup:

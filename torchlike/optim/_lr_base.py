@@ -207,8 +207,8 @@ class LRScheduler:
                 f"{type(self).__name__} has rates for {len(values)} parameter groups, but its optimizer has "
                 f"{len(groups)}: add groups before making the scheduler"
             )
-        for group, lr in zip(groups, values, strict=True):
-            set_option(group, "lr", lr)
+        for i in range(len(groups)):  # a compiled function keeps the rates as inputs, which zip would ask for
+            set_option(groups[i], "lr", values[i])
         self._last_lr = options(self.optimizer, "lr")
 
     def _warn_outside_step(self) -> None:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from torchlike._decl.typed import Value
 
 _HOLDERS = (tuple, list, dict)
+_SIZED = frozenset((*_HOLDERS, set, frozenset))
 _SLOT = types.MemberDescriptorType
 _STORED = (_SLOT, types.GetSetDescriptorType)
 _C_DESCRIPTORS = (types.GetSetDescriptorType, types.MethodDescriptorType, types.WrapperDescriptorType)
@@ -470,7 +471,7 @@ class Objects:
                 return self.truth(found if type(found) in (bool, Number) else as_given(x, name, found))
         if is_container(x) and not self.is_made(x):
             return self.truth(self.length(x))
-        if type(x) in PLAIN:
+        if type(x) in PLAIN or type(x) in _SIZED:
             return bool(x)
         self.seen(x)
         return self.native(bool, (x,), {})
@@ -482,6 +483,8 @@ class Objects:
             return self.call(method, ())
         if is_container(x) and not self.is_made(x):
             return self._length_outside(x)
+        if type(x) in _SIZED:  # whose numbers its length does not ask for
+            return len(x)
         self.seen(x)
         return self.native(len, (x,), {})
 
