@@ -305,7 +305,8 @@ def op(
         static, runtime: names moved from runtime to static, or back.
         nondiff: indices of outputs that never require grad.
         check: ``check(**arguments) -> (bad flag, exception or function giving it)``, the flag computed
-            with the kernel; on concrete values it is examined at once and the exception raised.
+            with the kernel; on concrete values it is examined at once and the exception raised. A flag of None
+            says that calls of this kind need no check, and costs nothing.
         policy: names of the arguments the dtype policy applies to (default: every tensor).
         autocast: what autocast does with the inputs, on every device or as ``{"cpu": ..., "cuda": ...}``: one of
             ``AUTOCAST``, or a function of static arguments that gives it; nothing where it says nothing.
