@@ -272,3 +272,11 @@ def test_long_products_are_rounded_once(dtype):
     x = 1 - 0.01 * rng.rand(1000).astype(np.float32)
     theirs, ours = [t.tensor(x).to(getattr(t, dtype)).cumprod(0).double().numpy() for t in (torch, torchlike)]
     np.testing.assert_allclose(ours, theirs, rtol=torch.finfo(getattr(torch, dtype)).eps)  # one rounding
+
+
+def test_running_sums_of_float32_are_rounded_once():
+    """They are PyTorch's to the last digit, also beside their zeros."""
+    x = torch.randn(6, 3000, generator=torch.Generator().manual_seed(2))
+    for dim in (0, 1):
+        ours = torchlike.cumsum(torchlike.from_numpy(x.numpy()), dim).numpy()
+        assert (ours != torch.cumsum(x, dim).numpy()).mean() < 1e-3

@@ -10,6 +10,7 @@ from jax import lax
 from torchlike._base.dims import broadcast_shapes
 from torchlike._base.result_layouts import differences
 from torchlike._decl.op import op
+from torchlike._decl.words import aten
 from torchlike._ops._axes import axis_of, cast, is_floating, put_along, refuse
 from torchlike._ops._elementwise import widely
 
@@ -24,10 +25,18 @@ def _scan(name, x, dim, dtype, run):
     return run(x, axis) if x.ndim else x
 
 
+def _cumsum_vjp(grad, dim):
+    if grad.ndim == 0 or not grad.size:
+        return grad
+    return aten.flip(aten.cumsum(aten.flip(grad, (dim,)), dim), (dim,))
+
+
 @op(
     "cumsum(Tensor self, int dim, *, ScalarType? dtype=None) -> Tensor",
     out="computes",
     **_SCAN,
+    vjp={"self": _cumsum_vjp},
+    jvp="kernel",
     autocast={"cuda": "fp32"},
 )
 def cumsum(self, dim, dtype):
@@ -37,16 +46,20 @@ def cumsum(self, dim, dtype):
     >>> torch.cumsum(torch.tensor([1, 2, 3]), 0)
     tensor([1, 3, 6])
     """
-    return _scan("cumsum", self, dim, dtype, lambda x, axis: widely(lambda x: lax.cumsum(x, axis), x))
+    return _scan("cumsum", self, dim, dtype, lambda x, axis: _precise(lax.cumsum, x, axis))
 
 
 _WIDER = {"float32": np.float64, "complex64": np.complex128}
 
 
 def _products(x, axis):
-    """Running products, rounded once: errors of each step would add up."""
+    return _precise(lax.cumprod, x, axis)
+
+
+def _precise(run, x, axis):
+    """Running sums or products, rounded once: errors of each step would add up."""
     wide = _WIDER.get(x.dtype.name)
-    plain = partial(lax.cumprod, axis=axis)
+    plain = partial(run, axis=axis)
     if wide is None:
         return widely(plain, x)
     return lax.platform_dependent(x, cpu=lambda x: plain(x.astype(wide)).astype(x.dtype), default=plain)
