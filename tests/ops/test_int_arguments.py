@@ -5,6 +5,8 @@ import pytest
 from story_kit import story
 
 import torchlike
+from torchlike._core.dispatch.dispatch import call
+from torchlike._decl.op import REGISTRY
 
 
 @story
@@ -58,9 +60,15 @@ def test_tensors_select_kernels_of_composites(t):
 
 @pytest.mark.parametrize("number", [torchlike.tensor([2.0]), torchlike.tensor(2.0, requires_grad=True)])
 def test_numbers_are_0_dim_tensors_without_gradient(number):
-    for call in (
+    for run in (
         lambda x: torchlike.add(x, x, alpha=number), lambda x: torchlike.nn.functional.elu(x, number),
         lambda x: torchlike.nn.functional.conv1d(x[None], x[None], None, (number,)),
     ):  # fmt: skip
         with pytest.raises(TypeError, match="must be"):
-            call(torchlike.ones(3, 3))
+            run(torchlike.ones(3, 3))
+
+
+def test_strangers_are_no_numbers():
+    stranger = type("Stranger", (), {"__torch_function__": None})()
+    with pytest.raises(TypeError, match="argument 'offset' must be int, not Stranger"):
+        call(REGISTRY["diag_embed"], (torchlike.ones(2),), (stranger, 0, 1))

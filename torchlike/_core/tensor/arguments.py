@@ -166,6 +166,9 @@ def with_numbers(op: Kernel, static: Any) -> tuple[Any, ...]:
         return static
     numbers = [_settled(op.name, arg, x) for arg, x in zip(declared.static, static, strict=False)]
     rest = static[len(numbers) :]
+    for x in rest:
+        if isinstance(x, Tensor):
+            _wrong(op.name, "static", "a number", x)
     if declared.inexact:
         rest = (*rest[: bool(declared.lists)], *declared.exactly(numbers)[len(numbers) :])
     return (*numbers, *rest)
@@ -175,7 +178,7 @@ def _settled(function: str, arg: Any, x: Any) -> Any:
     if x.__class__ is tuple:
         return tuple([_settled(function, arg, i) for i in x])
     if not isinstance(x, Tensor):
-        return x
+        return _wrong(function, arg.name, arg.type, x) if hasattr(type(x), "__torch_function__") else x
     if arg.kind == "int":
         return as_int(function, arg.name, x)
     return (
