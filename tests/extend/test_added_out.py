@@ -99,7 +99,10 @@ CASES = {
         "_native_batch_norm_legit.no_stats_out", _x, None, None, True, 0.1, 1e-5,
         more=[("save_mean", "float32"), ("save_invstd", "float32")],
     ),
-    "avg_pool2d_backward": _into("avg_pool2d_backward.grad_input", lambda x, i: x[None, :, :1], lambda x, i: x[None], [1, 2], [1, 1], [0, 0], False, True, None, **_GRAD),
+    "avg_pool2d_backward": _into(
+        "avg_pool2d_backward.grad_input", lambda x, i: x[None, :, :1], lambda x, i: x[None], [1, 2],
+        [1, 1], [0, 0], False, True, None, **_GRAD,
+    ),
     "foreach exp": _each("_foreach_exp.out", _two),
     "foreach add": _each("_foreach_add.Scalar_out", _two, 2),
     "foreach list": _each("_foreach_mul.List_out", _two, _two),
