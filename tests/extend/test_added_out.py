@@ -133,3 +133,10 @@ def test_random_ones_draw_as_pytorchs_do(name):
         return getattr(a, name).out(*sizes.get(name, (x,)), out=lib.empty(0, dtype=dtype)).tolist()
 
     assert drawn(torch) == pytest.approx(drawn(torch_oracle))
+
+
+@pytest.mark.parametrize("name", ["isposinf", "isneginf"])
+def test_an_output_of_truths_is_of_bool(name):
+    for lib in (torch, torch_oracle):
+        with pytest.raises(RuntimeError, match="does not support non-boolean outputs"):
+            getattr(lib, name)(lib.ones(2), out=lib.empty(2))
