@@ -1,5 +1,6 @@
 """Activations of 16-bit floats at their limit, a number that these floats round: which side an element is on."""
 
+import numpy as np
 import pytest
 import torch as torch_oracle
 
@@ -25,3 +26,11 @@ def _outcome(lib, case, dtype):
 def test_elements_at_the_limit_are_where_pytorch_has_them(name, dtype):
     mine, theirs = (_outcome(lib, CASES[name], dtype) for lib in (torch, torch_oracle))
     assert mine == theirs
+
+
+@pytest.mark.parametrize("eps", [None, 0.3])
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+def test_logit_rounds_after_each_step(dtype, eps):
+    values = [*np.linspace(-0.1, 1.1, 300).tolist(), 6e-8, 3e-6, 1e-4]
+    mine, theirs = (lib.logit(lib.tensor(values, dtype=getattr(lib, dtype)), eps) for lib in (torch, torch_oracle))
+    assert mine.float().nan_to_num(7.0).tolist() == theirs.float().nan_to_num(7.0).tolist()
