@@ -36,3 +36,24 @@ def test_mapped_product_after_mapped_product():
     forward = F.jacfwd(torchlike.linalg.pinv)(a)
     assert torchlike.allclose(forward, F.jacrev(torchlike.linalg.inv)(a), atol=1e-5)
     assert list(forward.shape) == [3, 3, 3, 3]
+
+
+COLUMN_MAJOR = {
+    "cholesky": torchlike.linalg.cholesky,
+    "solve_triangular": lambda a: torchlike.linalg.solve_triangular(a, a * a, upper=False),
+    "solve": lambda a: torchlike.linalg.solve(a, a * a),
+    "qr": lambda a: torchlike.linalg.qr(a)[1],
+    "transposed": lambda a: (a * a.t()).t() * a.sin(),
+}
+
+
+@pytest.mark.parametrize("name", COLUMN_MAJOR)
+def test_views_of_column_major_tangents(name):
+    """A view of a result in another memory order shows the same elements of its tangent at each level."""
+
+    def f(x):
+        return COLUMN_MAJOR[name](x.unsqueeze(-1) * x + 2 * torchlike.eye(3, dtype=x.dtype)).select(-1, 0).sin().sum()
+
+    x = torchlike.tensor([0.3, 0.5, -0.2], dtype=torchlike.float64)
+    forward = F.jacrev(F.grad(lambda y: F.jacfwd(f)(y)[0]))(x)
+    assert torchlike.allclose(forward, F.jacrev(F.jacrev(F.jacrev(f)))(x)[0])

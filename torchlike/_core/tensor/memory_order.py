@@ -38,10 +38,13 @@ def follow(op: Kernel, inputs: Inputs, static: Static, out: Any) -> None:
 
 def restride(t: Tensor, strides: tuple[int, ...]) -> None:
     """Give a fresh dense tensor other strides: its values stay, its memory order changes."""
-    if isinstance(t._storage.form, LevelValue):
-        t._storage.value.restride(strides)
-    t._storage.strides = strides
-    t._view = View((), (), Layout(t._storage.form.shape, strides, 0))
+    storage = t._storage
+    if storage.stands and storage.inner is not None:  # views of it are made at the same places below
+        restride(storage.inner, strides)
+    elif isinstance(storage.form, LevelValue):
+        storage.value.restride(strides)
+    storage.strides = strides
+    t._view = View((), (), Layout(storage.form.shape, strides, 0))
 
 
 def apart(tensors: Sequence[Tensor]) -> list[list[Tensor]]:

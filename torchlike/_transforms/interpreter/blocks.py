@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from torchlike._transforms.interpreter.bytecode import FACTS
 from torchlike._transforms.interpreter.instructions import NO_KWARGS, NULL, op
-from torchlike._transforms.interpreter.objects import is_iterator
+from torchlike._transforms.interpreter.protocols import is_iterator
 from torchlike._transforms.interpreter.reads import MISSING
 from torchlike._transforms.interpreter.trust import PLAIN
 

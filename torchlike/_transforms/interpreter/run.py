@@ -22,7 +22,8 @@ from torchlike._transforms.interpreter.changes import Again, Changes
 from torchlike._transforms.interpreter.classes import Classes
 from torchlike._transforms.interpreter.live import Live
 from torchlike._transforms.interpreter.loop import Loop
-from torchlike._transforms.interpreter.objects import Objects, is_iterator
+from torchlike._transforms.interpreter.objects import Objects
+from torchlike._transforms.interpreter.protocols import is_iterator
 from torchlike._transforms.interpreter.reads import Reads
 from torchlike._transforms.interpreter.replay import Replay
 from torchlike._transforms.interpreter.trust import PLAIN, own, trusted_class
