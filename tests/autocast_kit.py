@@ -155,6 +155,8 @@ def kinds(op, values, static, dtypes, enabled, low=LOW):
     def tensor(v):
         if not isinstance(v, np.ndarray):
             return v
+        if v.dtype.name.startswith("float8"):
+            return torch.from_numpy(v.astype(np.float32)).to(getattr(torch, v.dtype.name))
         t = torch.from_numpy(v.copy())
         return t.to(next(order)) if t.is_floating_point() else t
 
