@@ -235,3 +235,11 @@ BAD_PACK = {
 def test_packing_refuses(case):
     f, match = BAD_PACK[case]
     check_error(f, PADDED, match=match)
+
+
+@pytest.mark.parametrize("cls", ["RNN", "RNNCell"])
+def test_relu_takes_no_complex_numbers(cls):
+    for t in (torch, torchlike):
+        module = getattr(t.nn, cls)(2, 3, nonlinearity="relu", dtype=t.complex64)
+        with pytest.raises(NotImplementedError, match="not supported for complex types"):
+            module(t.ones(1, 2, dtype=t.complex64))

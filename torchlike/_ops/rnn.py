@@ -34,6 +34,8 @@ def _across(weights):
 
 
 def _relu(x):
+    if jnp.iscomplexobj(x):
+        raise NotImplementedError("rnn: the nonlinearity relu (clamp) is not supported for complex types; use tanh")
     return jnp.where(x > 0, x, jnp.where(x != x, x, 0))
 
 
