@@ -9,6 +9,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import ml_dtypes
 import numpy as np
 
 import torchlike
@@ -45,7 +46,9 @@ def _long(values: Any) -> np.ndarray:
 
 _SINGLE = np.linspace(0.2, 0.8, 24, dtype=np.float32).reshape(2, 3, 4)
 _POSITIVE = np.eye(3) * 2 + 0.5
+_EIGHT_BITS = np.eye(4, dtype=ml_dtypes.float8_e4m3fn)
 EXPLICIT: dict[str, tuple[list, tuple]] = {
+    "_scaled_mm": ([_EIGHT_BITS, _EIGHT_BITS, np.float32(2), np.float32(3), None, None], (None, False)),
     "addmv": ([(3,), (3, 4), (4,), None, None], ()),
     "_masked_softmax": ([(2, 3), np.array([[True, False, False], [False, False, True]])], (1, None)),
     "bilinear": ([(2, 4), (2, 3), (5, 4, 3), None], ()),

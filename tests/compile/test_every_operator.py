@@ -19,7 +19,7 @@ from torchlike._transforms.control.subgraph import _structure
 F = torch.nn.functional
 ASIDE = re.compile(
     "^_|seed|^set_|^save|^load|^export|print|deterministic|rng_state|register|compile|^(apply|map2?)_$|backward|"
-    "rand|normal|multinomial|bernoulli|dropout|poisson|cauchy|geometric|exponential|uniform|rrelu|gumbel|_default_|"
+    "rand|normal|multinomial|bernoulli|dropout|poisson|cauchy|geometric|exponential|uniform|rrelu|gumbel|_default_|lobpcg|"
     "thread|vmap|is_|data_ptr|storage|share_memory|from_|as_|tensor$|empty|lowrank|binomial"
 )
 

@@ -446,3 +446,19 @@ def objects_of_c_that_read_files(wrap):
 @pytest.mark.parametrize("name", STORIES)
 def test_nothing_is_stale(name):
     never_stale(STORIES[name])
+
+
+def test_steps_of_a_graph_that_an_fx_interpreter_runs():
+    class Model(torch.nn.Module):
+        def forward(self, x):
+            return torch.add(x, 1)
+
+    traced = torch.fx.symbolic_trace(Model())
+    compiled = torch.compile(lambda x: torch.fx.Interpreter(traced).run(x))
+    found = [compiled(torch.ones(1)).item()]
+    (node,) = [n for n in traced.graph.nodes if n.op == "call_function"]
+    for change in ({"args": (node.args[0], 7)}, {"target": torch.mul}):
+        for name, value in change.items():
+            setattr(node, name, value)
+        found += [compiled(torch.ones(1)).item(), compiled(torch.ones(1)).item()]
+    assert found == [2, 8, 8, 7, 7]

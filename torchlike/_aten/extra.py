@@ -335,6 +335,7 @@ _add("is_contiguous.memory_format(Tensor self, MemoryFormat memory_format) -> bo
 _add("item(Tensor self) -> Scalar", _item, Tag.data_dependent_output)
 _add("clone(Tensor self, *, MemoryFormat? memory_format=None) -> Tensor", _method("clone"))
 _add("nonzero(Tensor self) -> Tensor", lambda self: FUNCTIONS["nonzero"](self), Tag.dynamic_output_shape)
+_add("nonzero.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)", _function("nonzero"), Tag.out)
 _add("masked_select(Tensor self, Tensor mask) -> Tensor", _function("masked_select"), Tag.dynamic_output_shape)
 _COUNTED = "bool return_inverse=False, bool return_counts=False"
 _THREE = "-> (Tensor, Tensor, Tensor)"

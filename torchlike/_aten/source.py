@@ -4,6 +4,7 @@ import re
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
+from torchlike._aten.outs import out_form
 from torchlike._aten.packets import OpOverload, OpOverloadPacket, complete, ops
 from torchlike._aten.tags import Tag
 from torchlike._core.dispatch.front import _compiled
@@ -42,7 +43,10 @@ class Source:
                         name, overload = _names(text)
                         found.setdefault(name, {}).setdefault(overload, Overload(text, make, tags))
             for name, overloads in self.added.items():
-                found.setdefault(name, {}).update(overloads)
+                known = found.setdefault(name, {})
+                known.update(overloads)
+                for entry in overloads.values():
+                    _derive(known, entry)
             self._index = found
         return found
 
@@ -51,7 +55,9 @@ class Source:
         name, overload = _names(entry.text)
         self.added.setdefault(name, {})[overload] = entry
         if self._index is not None:
-            self._index.setdefault(name, {})[overload] = entry
+            known = self._index.setdefault(name, {})
+            known[overload] = entry
+            _derive(known, entry)
 
     def names(self) -> Iterable[str]:
         return self.index
@@ -80,6 +86,13 @@ class _Late:
         if call is None:
             call = self._call = self._make()
         return call(*args, **kwargs)
+
+
+def _derive(known: dict[str, Overload], entry: Overload) -> None:
+    """Add the overload with ``out=`` of an added one, unless it was added too."""
+    form = out_form(entry.text, entry.make)
+    if form is not None:
+        known.setdefault(_names(form[0])[1], Overload(*form, (*entry.tags, Tag.out)))
 
 
 def _names(text: str) -> tuple[str, str]:

@@ -23,22 +23,29 @@ def _wide(f, x, *others):
     return f(x.astype(dtype), *(jnp.asarray(o).astype(dtype) for o in others)).astype(x.dtype)
 
 
-def _activation(schema, f, df, *, dispatched=None, doc="", **options):
-    """Declare ``f(x, *numbers)`` whose derivative is ``df(x, *numbers)``."""
+def _activation(schema, f, df, *, dispatched=None, rounded="", doc="", **options):
+    """Declare ``f(x, *numbers)`` whose derivative is ``df(x, *numbers)``.
+
+    ``rounded``: which of "result grad" is computed with numbers that were rounded to the dtype of ``x``.
+    """
     name = schema.partition("(")[0]
 
     def kernel(self, *numbers):
         demand(dispatched or f"{name}_cpu", self, "f")
-        return _wide(f, self, *numbers)
+        return _wide(f, self, *_rounded("result" in rounded, self, numbers))
 
     def formula(grad, self, *numbers):
-        return _wide(lambda x, g, *n: df(x, g, *n), self, grad, *numbers)
+        return _wide(lambda x, g, *n: df(x, g, *n), self, grad, *_rounded("grad" in rounded, self, numbers))
 
     arguments = [part.split("=")[0].split()[-1] for part in schema.partition("(")[2].split(")")[0].split(",")[1:]]
     kernel, formula = _named(kernel, ["self", *arguments]), _named(formula, ["grad", "self", *arguments])
     kernel.__doc__ = doc
     options = {"variants": "", "numbers": "", **options}
     return with_inplace(pointwise(schema, vjp={"self": formula}, **options)(kernel))
+
+
+def _rounded(wanted, x, numbers):
+    return [jnp.asarray(n).astype(x.dtype) for n in numbers] if wanted else numbers
 
 
 def with_inplace(op):
@@ -225,6 +232,7 @@ hardshrink = _activation(
     variants="function method out",
     out="exact",
     aten={"inplace": None},
+    rounded="result grad",
     backward="hardshrink_backward(Tensor grad_out, Tensor self, Scalar lambd) -> Tensor",
     doc="The elements outside [-lambd, lambd]; 0 in place of the others.",
 )
@@ -236,6 +244,7 @@ softshrink = _activation(
     dispatched="softshrink_check",
     out="exact",
     aten={"inplace": None},
+    rounded="grad",
     backward="softshrink_backward(Tensor grad_output, Tensor self, Scalar lambd) -> Tensor",
 )
 

@@ -12,7 +12,7 @@ from torchlike._base.bits import widest
 from torchlike._decl import rules
 from torchlike._decl.op import op, pointwise
 from torchlike._decl.words import aten
-from torchlike._ops._elementwise import broadcast, demand, unary, widely
+from torchlike._ops._elementwise import broadcast, demand, is_reduced, stored, unary, widely
 
 _SQRT_PI = math.sqrt(math.pi)
 
@@ -65,10 +65,6 @@ erfinv = unary(
 )
 
 
-def _odds(p):
-    return lax.log(p / (1 - p))
-
-
 def _logit_grad(grad, self, eps):
     slope = grad / (self * (1 - self))
     if eps is None:
@@ -85,14 +81,18 @@ def _logit_grad(grad, self, eps):
 def logit(self, eps):
     """``log(p / (1 - p))``; with ``eps`` the input is first limited to ``[eps, 1 - eps]``."""
     demand("logit", self, "f")
-    if eps is None:
-        return widely(_odds, self)
 
-    def limited(p):
-        low, high = eps.astype(p.dtype), (1 - eps).astype(p.dtype)
-        return _odds(jnp.where(p < low, low, jnp.where(p > high, high, p)))  # ``eps`` may be above one half
+    def stepwise(x):  # PyTorch rounds after each of the steps
+        return stored(x, self.dtype) if is_reduced(self) else x
 
-    return widely(limited, self)
+    def odds(p):
+        if eps is not None:
+            low = stepwise(eps.astype(p.dtype))
+            high = stepwise((1 - (low if is_reduced(self) else eps)).astype(p.dtype))
+            p = jnp.where(p < low, low, jnp.where(p > high, high, p))  # ``eps`` may be above one half
+        return lax.log(stepwise(p / stepwise(1 - p)))
+
+    return widely(odds, self)
 
 
 # -- gamma functions -------------------------------------------------------------------------------

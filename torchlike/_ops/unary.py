@@ -8,7 +8,7 @@ from jax import lax
 
 from torchlike._decl.op import pointwise
 from torchlike._decl.words import aten
-from torchlike._ops._elementwise import conj, demand, direction, kind, unary
+from torchlike._ops._elementwise import conj, demand, direction, kind, unary, wide, wide_dtype
 
 
 def _zero(grad):
@@ -395,10 +395,10 @@ def relu(self):
     variants="function out inplace",
     out="repeatable",
     node="ThresholdBackward ThresholdBackward1",
-    vjp={"self": lambda grad, self, threshold: jnp.where(self <= threshold.astype(self.dtype), 0, grad)},
+    vjp={"self": lambda grad, self, threshold: jnp.where(wide(self) <= threshold.astype(wide_dtype(self)), 0, grad)},
     backward="threshold_backward(Tensor grad_output, Tensor self, Scalar threshold) -> Tensor",
 )
 def threshold(self, threshold, value):
     """The elements above ``threshold``, ``value`` in place of the others."""
     demand("threshold", self, "if")
-    return jnp.where(self <= threshold.astype(self.dtype), value.astype(self.dtype), self)
+    return jnp.where(wide(self) <= threshold.astype(wide_dtype(self)), value.astype(self.dtype), self)

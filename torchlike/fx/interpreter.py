@@ -5,8 +5,10 @@ from __future__ import annotations
 import contextlib
 import inspect
 from collections.abc import Iterator
+from operator import is_
 from typing import Any
 
+from torchlike._base.state import state
 from torchlike.fx import traceback as fx_traceback
 from torchlike.fx._compatibility import compatibility as compatibility
 from torchlike.fx._symbolic_trace import Tracer
@@ -22,6 +24,21 @@ __all__ = ["Interpreter", "Transformer"]
 __getattr__ = missing_names(__name__)
 
 _NONE = inspect.Parameter.empty
+
+
+class _Same:
+    """Whether a graph still has the steps that a compiled function ran."""
+
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+        self.steps = self._now()
+
+    def _now(self) -> list[Any]:
+        return [x for n in self.graph.nodes for x in (n, n.op, n.target, n.args, n.kwargs)]
+
+    def __call__(self) -> bool:
+        now = self._now()
+        return len(now) == len(self.steps) and all(map(is_, now, self.steps))
 
 
 class Interpreter:
@@ -68,6 +85,8 @@ class Interpreter:
             initial_env: the values of steps that are known already.
             enable_io_processing: take the arguments apart, and put the result together, as the graph's code does.
         """
+        if state.capture is not None:
+            state.capture.checks.append((_Same(self.graph), True))
         self.env = dict(initial_env or {})
         if enable_io_processing:
             args = self.graph.process_inputs(*args)

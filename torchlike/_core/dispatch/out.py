@@ -124,6 +124,8 @@ def _refuse_dtype(op: Kernel, dtype: Any, out: Tensor, at: int) -> None:
         raise RuntimeError(f"expected scalar_type {wanted} but found {got}")
     if op.name == "mode":
         raise RuntimeError(f"expected scalar type '{wanted}' but got '{got}' for {('values', 'indices')[at]} output")
+    if op.name in ("isposinf", "isneginf"):
+        raise RuntimeError(f"{op.name} does not support non-boolean outputs, got: {got}")
     demand_dtype(op.name, dtype, out)
 
 

@@ -7,6 +7,7 @@ Note [Captures]). Each call then runs the program and does the writing.
 
 from __future__ import annotations
 
+import types
 import weakref
 from collections import Counter
 from collections.abc import Callable, Collection
@@ -30,6 +31,7 @@ from torchlike._transforms.capture.boundary import explore
 from torchlike._transforms.capture.given import Given, join
 from torchlike._transforms.capture.kinds import marks
 from torchlike._transforms.capture.modes import Modes
+from torchlike._transforms.capture.mortal import is_mortal
 from torchlike._transforms.capture.numbers import Number
 from torchlike._transforms.capture.outputs import Alias, Computed, Constant, New, Same
 from torchlike._transforms.capture.overlay import Abandoned, capturing
@@ -83,6 +85,7 @@ class Trace:
 
     Attributes:
         getters: of the arguments beside those given, which follow them in ``leaves``. storages: ids of theirs.
+        objects: {id of an argument that is an object: its position}.
         left: weak references to what of the function's objects may hold tensors in cycles.
         jaxpr: from constants (``consts``) and the values of storages (``sources``) to those of ``slots``.
         result: the structure of the results, and how each is made. effects: what calls do to Python objects, or
@@ -105,6 +108,7 @@ class Trace:
         joints: tuple[int, ...] | None = None,
     ) -> None:
         self.leaves, self.getters, self.storages = list(leaves), [], set()
+        self.objects = {id(x): i for i, x in enumerate(leaves) if is_mortal(x) or type(x) is types.FunctionType}
         self.sharing = sharing = Sharing() if sharing is None else sharing
         abstract = getattr(function, "abstract", False)
         if not abstract and any(isinstance(x, Tensor) and _is_meta(x) for x in leaves):
@@ -163,6 +167,7 @@ class Trace:
         finally:
             self.record.close(failed)
         self._read(closed)
+        self.record.argument = None  # no cycle keeps the first call's arguments
         self.slots = self.roots = self.stand_ins = self.hidden = None  # type: ignore[assignment]
 
     def _read(self, closed: ClosedJaxpr) -> None:
@@ -304,7 +309,7 @@ class Trace:
         if type(x) is Number:
             return Computed(x.get)
         if not isinstance(x, Tensor):
-            return Constant(x)
+            return Same(self.objects[id(x)], None) if id(x) in self.objects else Constant(x)
         if id(x) not in self._specs:  # a tensor that is two results is one object
             self._specs[id(x)] = self._spec(x)
         return self._specs[id(x)]

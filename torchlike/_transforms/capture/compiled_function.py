@@ -6,6 +6,7 @@ import copy
 import functools
 import threading
 import weakref
+from collections.abc import Callable
 from operator import is_
 from typing import TYPE_CHECKING, Any
 
@@ -255,7 +256,8 @@ class CompiledFunction:
         return Program(trace)
 
     def _guards(self, trace: Trace, reads: Reads, leaves: list[Any]) -> Guards:
-        return Guards(reads, trace.record.checks, [x for x in leaves if not isinstance(x, Tensor)])
+        died = functools.partial(_forget, weakref.ref(self))
+        return Guards(reads, trace.record.checks, [x for x in leaves if not isinstance(x, Tensor)], died)
 
     def _break(self, error: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """The function cannot be traced: run it in eager, which raises the error if it is the user's."""
@@ -281,6 +283,18 @@ class CompiledFunction:
 
     def _name(self) -> str:
         return getattr(self.function, "__qualname__", type(self.function).__name__)
+
+
+def _forget(function: Callable[[], CompiledFunction | None], dead: weakref.ref) -> None:
+    """An object that programs of ``function()`` took for granted has died: nobody will ask for them again."""
+    found = function()
+    if found is None:
+        return
+    found.latest = None
+    for key, pairs in list(found.programs.items()):
+        left = [(guards, program) for guards, program in pairs if not guards.mortals.stood_for(dead)]
+        if len(left) < len(pairs):
+            found.programs[key] = left
 
 
 _compiled: weakref.WeakSet = weakref.WeakSet()

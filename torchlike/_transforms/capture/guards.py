@@ -18,6 +18,7 @@ import numpy as np
 from torchlike._core.tensor.mutation import CHANGED
 from torchlike._core.tensor.tensor import Tensor
 from torchlike._transforms.capture.kinds import kind_of
+from torchlike._transforms.capture.mortal import Members, Mortals, Weak, solid
 from torchlike._transforms.interpreter.live import KINDS, may_live
 from torchlike._transforms.interpreter.reads import MISSING
 from torchlike._transforms.interpreter.trust import PLAIN
@@ -32,6 +33,7 @@ _read = attrgetter(*_fields)
 _SHOWN = {"_rg": "requires_grad", "_edge": "grad_fn", "_ex": "the hooks"}
 _MANY = 32  # elements from which on a loop in C is quicker than straight code
 _CONTAINERS = (dict, collections.OrderedDict, collections.defaultdict, list, tuple, set, frozenset, collections.deque)
+_CODE = attrgetter("__code__", "__defaults__", "__kwdefaults__")
 _ERRORS = (KeyError, ValueError, IndexError, AttributeError, TypeError, RuntimeError, ReferenceError)
 
 
@@ -40,15 +42,24 @@ class Guards:
 
     Attributes:
         hold: a function without arguments: whether everything is as it was. reads: what it checks.
+        mortals: what they do not keep alive, of which ``died`` is told. ``passed``: the arguments that are no tensors.
     """
 
-    def __init__(self, reads: Reads, checks: Sequence[Any], kept: Sequence[Any]) -> None:
+    def __init__(self, reads: Reads, checks: Sequence[Any], passed: Sequence[Any], died: Callable[..., None]) -> None:
         for optimizer in reads.optimizers:
             _optimizer(reads, optimizer)
-        self.reads, self.checks, self._kept = reads, checks, (kept, reads._kept, reads.optimizers)
+        self.mortals = Mortals(died, passed, [MISSING, *reads.optimizers])
+        reads.found = {known: self.mortals.read(read) for known, read in reads.found.items()}
+        self.reads, self.checks, self._kept = reads, checks, (reads._kept, reads.optimizers)
         self.tensors = [r for r in reads.found.values() if r.kind == "tensor"]
-        self.parts = [_PARTS[r.kind](r) for r in reads.found.values() if r.kind in _PARTS]
+        self.parts = [self._part(r) for r in reads.found.values() if r.kind in _PARTS]
         self.hold = self._compiled()
+
+    def _part(self, read: Read) -> Any:
+        part = _PARTS[read.kind](read)
+        if isinstance(part, _Content) and len(part.before) < _MANY:
+            return part._replace(before=list(map(self.mortals.weak, part.before)))
+        return part
 
     def names(self) -> list[str]:
         """What is checked, for people."""
@@ -75,16 +86,17 @@ class Guards:
             read = part.read
             if read.kind in KINDS and may_live(read.value) and not part.holds():
                 try:
-                    now = KINDS[read.kind](read.holder, read.key)
+                    holder = solid(read.holder)
+                    now = KINDS[read.kind](holder, read.key)
                 except _ERRORS:
                     continue
                 if may_live(now) and type(now) is type(read.value):
-                    found.add((read.kind, id(read.holder), read.key))
+                    found.add((read.kind, id(holder), read.key))
         return found
 
     def _compiled(self) -> Callable[[], bool]:
         writer = _Writer()
-        empty = [part.read.holder for part in self.parts if _is_empty(part)]
+        empty = [solid(part.read.holder) for part in self.parts if _is_empty(part)]
         terms = [f"not {writer.bind(any)}({writer.bind(tuple(empty))})"] if empty else []
         terms += [part.term(writer) for part in self.parts if part.read.kind != "class" and not _is_empty(part)]
         terms += _class_terms([p.read for p in self.parts if p.read.kind == "class"], writer)
@@ -125,12 +137,19 @@ class _Writer:
         self.names, self.bound = {}, {}
 
     def bind(self, x: object) -> str:
-        """The name of an object in the source."""
+        """The name of an object in the source, or the call that gives it."""
         found = self.names.get(id(x))
         if found is None:
             found = self.names[id(x)] = f"o{len(self.names)}"
             self.bound[found] = x
+        if type(x) is Weak or (type(x) is Members and found[0] == "o"):
+            return f"{found}()"
         return found
+
+    def members(self, owner: Weak, members: Members) -> str:
+        """The condition that an object has the dict of attributes that it had, which has a name from there on."""
+        name = self.names[id(members)] = f"d{len(self.names)}"
+        return f"id({name} := {self.bind(owner)}.__dict__) == {members.number}"
 
     def function(self, terms: Iterable[Any]) -> Callable[..., Any]:
         """The condition as a function without arguments; terms are expressions, or lists of lines that may return."""
@@ -149,12 +168,18 @@ class _Writer:
     def parts(self, source: str, values: Collection[Any], otherwise: str = "True") -> list[str]:
         """Lines that return False unless the elements of ``source`` are ``values``, or ``otherwise`` is false."""
         names = [f"v{i}" for i in range(len(values))]
-        same = [f"{name} is not {self.bind(value)}" for name, value in zip(names, values, strict=True)]
+        same = [self._other(name, value) for name, value in zip(names, values, strict=True)]
         return [f"{', '.join(names)}, = {source}", f"if ({' or '.join(same)}) and {otherwise}: return False"]
+
+    def _other(self, name: str, value: Any) -> str:
+        dead = f" or {name} is None" if type(value) is Weak else ""
+        return f"{name} is not {self.bind(value)}{dead}"
 
 
 def alike(now: Any, before: Any) -> bool:
     """Whether a value is as good as the one before."""
+    if type(before) is Weak or type(before) is Members:
+        return now is not None and now is before()
     if now is before:
         return True
     if type(now) is not type(before) or type(now) not in PLAIN or now != before:
@@ -171,7 +196,7 @@ class _Part(NamedTuple):
 
     def holds(self) -> bool:
         try:
-            now = self.get(self.read.holder, self.read.key)
+            now = self.get(solid(self.read.holder), self.read.key)
         except _ERRORS:
             now = MISSING
         return alike(now, self.read.value)
@@ -183,8 +208,12 @@ class _Part(NamedTuple):
         read = self.read
         if read.value is MISSING:
             return f"{writer.bind(self.holds)}()"
+        if type(read.value) is Members:
+            return writer.members(read.holder, read.value)
         now = self.source.format(x=writer.bind(read.holder), k=writer.bind(read.key))
         value = writer.bind(read.value)
+        if type(read.value) is Weak:
+            return f"{now} is {value} is not None"
         if type(read.value) not in PLAIN or read.value is None or type(read.value) is bool:
             return f"{now} is {value}"
         return f"{now} is {value} or {writer.bind(alike)}({now}, {value})"
@@ -199,18 +228,18 @@ class _Content(NamedTuple):
     source: str
 
     def holds(self) -> bool:
-        now = self.get(self.read.holder)
+        now = self.get(solid(self.read.holder))
         return len(now) == len(self.before) and all(map(alike, now, self.before))
 
     def name(self) -> str:
-        now, read = self.get(self.read.holder), self.read
+        now, read = self.get(solid(self.read.holder)), self.read
         if len(now) != len(self.before):
             return f"the length of {read.name}"
         i = next(i for i, pair in enumerate(zip(now, self.before, strict=True)) if not alike(*pair))
-        if isinstance(read.holder, dict):
+        if isinstance(solid(read.holder), dict):
             key = now[i % (len(now) // 2)]
             return f"{read.name}.{key}" if isinstance(key, str) and key.isidentifier() else f"{read.name}[{key!r}]"
-        return f"{read.name}[{i}]" if isinstance(read.holder, list | collections.deque) else read.name
+        return f"{read.name}[{i}]" if isinstance(solid(read.holder), list | collections.deque) else read.name
 
     def term(self, writer: _Writer) -> Any:
         x = writer.bind(self.read.holder)
@@ -220,14 +249,15 @@ class _Content(NamedTuple):
         if not self.before:
             return f"not {x}"
         half = len(self.before) // 2
-        if len(self.before) < _MANY and isinstance(self.read.holder, dict):
+        if len(self.before) < _MANY and isinstance(solid(self.read.holder), dict):
             keys, values = self.before[:half], self.before[half:]
             return writer.parts(x, keys, f"not {slow}") + writer.parts(f"{x}.values()", values, f"not {slow}")
         if len(self.before) < _MANY:
             return writer.parts(x, self.before, f"not {slow}")
         parts = {"keys": self.before[:half], "values": self.before[half:], "all": self.before}
         names = {k: writer.bind(v) for k, v in parts.items() if f"{{{k}}}" in self.source}
-        helpers: dict[str, Any] = {"n": len(parts["keys"]) if isinstance(self.read.holder, dict) else len(self.before)}
+        is_dict = isinstance(solid(self.read.holder), dict)
+        helpers: dict[str, Any] = {"n": len(parts["keys"]) if is_dict else len(self.before)}
         helpers |= {
             "every": writer.bind(all),
             "map": writer.bind(map),
@@ -240,14 +270,14 @@ class _Content(NamedTuple):
 def _is_empty(part: Any) -> bool:
     """Whether a part says that a container of Python's own is empty: such are checked together."""
     read = part.read
-    if type(read.holder) not in _CONTAINERS:
+    if type(solid(read.holder)) not in _CONTAINERS:
         return False
     return read.value == 0 if read.kind == "len" else read.kind == "whole" and not part.before
 
 
 def _content(read: Read) -> _Content:
     """The check of a whole container."""
-    x = read.holder
+    x = solid(read.holder)
     if isinstance(x, dict):
         fast = "{len}({x}) == {n} and {every}({map}({same}, {x}, {keys}))"
         fast += " and {every}({map}({same}, {x}.values(), {values}))"
@@ -291,7 +321,7 @@ class _Code(NamedTuple):
     before: tuple
 
     def holds(self) -> bool:
-        f = self.read.holder
+        f = solid(self.read.holder)
         return all(map(is_, (f.__code__, f.__defaults__, f.__kwdefaults__), self.before))
 
     def name(self) -> str:
@@ -326,13 +356,13 @@ class _Has(NamedTuple):
     read: object
 
     def holds(self) -> bool:
-        return dict.__contains__(self.read.holder, self.read.key) is self.read.value
+        return dict.__contains__(solid(self.read.holder), self.read.key) is self.read.value
 
     def name(self) -> str:
         return self.read.name
 
     def term(self, writer: _Writer) -> str:
-        if type(self.read.holder) not in (dict, collections.OrderedDict, collections.defaultdict):
+        if type(solid(self.read.holder)) not in (dict, collections.OrderedDict, collections.defaultdict):
             return f"{writer.bind(self.holds)}()"
         word = "in" if self.read.value else "not in"
         return f"{writer.bind(self.read.key)} {word} {writer.bind(self.read.holder)}"
@@ -343,7 +373,7 @@ class _Entry(_Part):
 
     def term(self, writer: _Writer) -> str:
         read = self.read
-        if type(read.holder) is dict or type(read.holder) is collections.OrderedDict:
+        if type(holder := solid(read.holder)) is dict or type(holder) is collections.OrderedDict:
             if read.value is MISSING:
                 return f"{writer.bind(read.key)} not in {writer.bind(read.holder)}"
             return super().term(writer)
@@ -358,7 +388,8 @@ def _class_terms(reads: Iterable[Read], writer: _Writer) -> list[Any]:
         if read.value is MISSING:
             absent.setdefault(read.holder, (members, []))[1].append(read.key)
         else:
-            terms.append(f"{writer.bind(members)}[{read.key!r}] is {writer.bind(read.value)}")
+            alive = " is not None" if type(read.value) is Weak else ""
+            terms.append(f"{writer.bind(members)}[{read.key!r}] is {writer.bind(read.value)}{alive}")
     for members, names in absent.values():
         terms.append(f"{writer.bind(members.keys().isdisjoint)}({writer.bind(tuple(names))})")
     return terms
@@ -392,7 +423,7 @@ _PARTS: dict[str, Callable[[Read], Any]] = {
     "argument": _part(lambda arguments, i: arguments.leaves[i], "{x}.leaves[{k}]"),
     "number": _part(lambda get, _: type(get()), "type({x}())"),
     "number test": _part(lambda get, _: get(), "{x}()"),
-    "code": lambda read: _Code(read, (read.holder.__code__, read.holder.__defaults__, read.holder.__kwdefaults__)),
+    "code": lambda read: _Code(read, _CODE(solid(read.holder))),
     "whole": _content,
     "array": _content,
     "proxy": _content,

@@ -17,7 +17,7 @@ from torchlike._executor.pending import Array
 from torchlike._ops.view import is_conj, is_neg
 from torchlike._transforms.capture.structure import exactly
 
-_VALUES = (dtype, device, enum.Enum, range, frozenset, type, types.FunctionType, types.BuiltinFunctionType)
+_VALUES = (dtype, device, enum.Enum, range, frozenset, type, types.BuiltinFunctionType)
 _PLAIN = (bool, int, float, complex, str, bytes, type(None))
 
 

@@ -383,7 +383,7 @@ class Interpreted:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if not self._interpreter.active:
             return self.__wrapped__(*args, **kwargs)
-        for x in args:
+        for x in (*args, *kwargs.values()):
             if isinstance(x, Node):  # what a custom function keeps things on
                 self._interpreter.new(x)
         with open_net():

@@ -93,9 +93,10 @@ def _number(name, argument, x):
     return x if x.__class__ is float or x.__class__ is int else arguments.as_number(name, argument, x)
 
 
-def _fitting(input, numbers):
+def _fitting(name, input, numbers):
     """``numbers``, which an integer dtype must hold; a float takes what is too large as infinity."""
-    return numbers if input.dtype.is_floating_point else [fitting(input.dtype, x) for x in numbers]
+    dtype = arguments.as_tensor_arg(name, "input", input).dtype
+    return numbers if dtype.is_floating_point else [fitting(dtype, x) for x in numbers]
 
 
 def relu(input, inplace=False):
@@ -234,9 +235,9 @@ def hardtanh(input, min_val=-1.0, max_val=1.0, inplace=False):
     if min_val > max_val:
         raise ValueError(f"hardtanh: min_val cannot be greater than max_val, got {min_val} and {max_val}")
     numbers = _number("hardtanh", "min_val", min_val), _number("hardtanh", "max_val", max_val)
-    if input.dtype.np.kind == "u" and min(numbers) < 0:
+    if arguments.as_tensor_arg("hardtanh", "input", input).dtype.np.kind == "u" and min(numbers) < 0:
         raise RuntimeError("cannot do hardtanh on an unsigned type with negative limits")
-    return _run(ops.hardtanh, input, _fitting(input, numbers), inplace)
+    return _run(ops.hardtanh, input, _fitting("hardtanh", input, numbers), inplace)
 
 
 def hardtanh_(input, min_val=-1.0, max_val=1.0):
@@ -328,14 +329,14 @@ def tanh(input):
 def threshold(input, threshold, value, inplace=False):
     """``x`` where it is above ``threshold``, else ``value``."""
     numbers = _number("threshold", "threshold", threshold), _number("threshold", "value", value)
-    return _run(unary.threshold, input, _fitting(input, numbers), inplace)
+    return _run(unary.threshold, input, _fitting("threshold", input, numbers), inplace)
 
 
 @function("threshold_")
 def threshold_(input, threshold, value):
     """:func:`threshold` in place."""
     numbers = _number("threshold", "threshold", threshold), _number("threshold", "value", value)
-    return _run(unary.threshold, input, _fitting(input, numbers), True)
+    return _run(unary.threshold, input, _fitting("threshold", input, numbers), True)
 
 
 # ----- along a dimension -----
