@@ -91,3 +91,7 @@ def test_overrides_that_are_off(switch, off_first, outside):
 @pytest.mark.parametrize("name", STORIES)
 def test_nothing_is_stale(name):
     never_stale(STORIES[name])
+
+
+def test_a_group_of_settings_is_one_object():
+    assert torch._inductor.config.triton is torch._inductor.config.triton

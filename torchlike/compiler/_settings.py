@@ -95,6 +95,7 @@ class Settings(types.ModuleType):
     _aliases: dict[str, str]
     _changed: Callable[[], None]
     _deleted: set[str]
+    _groups: dict[str, "Group"]
 
     def __getattr__(self, name: str) -> Any:
         own = self.__dict__
@@ -103,7 +104,7 @@ class Settings(types.ModuleType):
         if (found := self._aliases.get(name, name)) in self._values and found not in self._deleted:
             return self._values[found]
         if any(known.startswith(f"{name}.") for known in self._values):
-            return Group(self, name)
+            return self._groups.setdefault(name, Group(self, name))
         raise AttributeError(f"{self._shown()}.{name} does not exist", name=name, obj=self)
 
     def __setattr__(self, name: str, value: Any) -> None:
@@ -188,5 +189,6 @@ def install(
 ) -> None:
     """Make the module of this name one of settings; ``changed`` is called after each change."""
     here = sys.modules[module]
-    here.__dict__.update(_values=values, _aliases=aliases or {}, _changed=changed or (lambda: None), _deleted=set())
+    here.__dict__.update(_values=values, _aliases=aliases or {}, _changed=changed or (lambda: None))
+    here.__dict__.update(_deleted=set(), _groups={})
     here.__class__ = Settings
