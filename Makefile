@@ -28,7 +28,7 @@ help:
 # One stamp for each set of extras: installed anew whenever pyproject.toml changes.
 $(VENV)/installed-%: pyproject.toml
 	test -x $(BIN)/pip || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --editable '.[$(subst +,$(comma),$*)]'
+	$(BIN)/python -m pip install --quiet --no-compile --editable '.[$(subst +,$(comma),$*)]'
 	@touch $@
 
 demo: $(VENV)/installed-examples

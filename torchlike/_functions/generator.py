@@ -61,10 +61,18 @@ class Generator(rng.Generator):
         return _rebuild(self.device, self.get_state())
 
     def __reduce__(self):
-        return _rebuild, (self.device, self.get_state())
+        """PyTorch's form: class and device, then the seed, the offset of an accelerator's, and the state."""
+        offset = None if self.device.type == "cpu" else self.get_offset()
+        return Generator, (self.device,), (self.initial_seed(), offset, self.get_state())
+
+    def __setstate__(self, state):
+        """Go back to what :meth:`__reduce__` gave, in PyTorch too; TypeError for anything else."""
+        if type(state) is not tuple or len(state) != 3:
+            raise TypeError(f"a generator's state is (seed, offset, state), not {type(state).__name__}")
+        self.set_state(state[2])
 
 
-def _rebuild(device, state):
+def _rebuild(device, state):  # pickles of before name it too
     return Generator(device).set_state(state)
 
 

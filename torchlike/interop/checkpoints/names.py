@@ -11,6 +11,7 @@ from torchlike._core.autograd.hooks import RemovableHandle
 from torchlike._core.tensor.size import Size
 from torchlike._core.tensor.tensor import MemoryFormat, Tensor
 from torchlike._core.tensor.untyped_storage import TypedStorage, UntypedStorage
+from torchlike._functions.generator import Generator
 from torchlike._utils import STORAGES
 from torchlike.interop.renaming import is_private, moved
 
@@ -21,6 +22,7 @@ _RENAMED = {
     Size: "torch.Size",
     Device: "torch.device",
     Tensor: "torch.Tensor",
+    Generator: "torch._C.Generator",
     UntypedStorage: "torch.storage.UntypedStorage",
     TypedStorage: "torch.storage.TypedStorage",
 }
