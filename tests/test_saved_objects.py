@@ -51,6 +51,10 @@ OBJECTS = {
     "optimizer": optimizer,
     "scheduler": lambda T: T.optim.lr_scheduler.OneCycleLR(optimizer(T), 0.1, total_steps=5),
     "composed": lambda T: T.optim.lr_scheduler.ChainedScheduler([T.optim.lr_scheduler.StepLR(optimizer(T), 2)]),
+    "cyclic": lambda T: T.optim.lr_scheduler.CyclicLR(
+        optimizer(T), 0.1, 0.2, mode="exp_range", gamma=0.9, cycle_momentum=False
+    ),
+    "averaging": lambda T: T.optim.swa_utils.SWALR(optimizer(T), 0.1, 3, "linear"),
     "packed": lambda T: T.nn.utils.rnn.pack_sequence([T.ones(2), T.ones(1)]),
     "dtypes": lambda T: [T.ones(2, dtype=T.uint16), T.ones(2, dtype=T.float8_e4m3fn), T.ones(2).bfloat16()],
     "named result": lambda T: T.max(T.ones(2, 2), 0),
@@ -110,7 +114,8 @@ def test_objects(name, writer, reader, legacy):
         assert type(new).__module__.startswith(reader.__name__)
 
 
-@pytest.mark.parametrize("name", ["layers", "optimizer", "scheduler", "composed"])
+@pytest.mark.filterwarnings("ignore:Seems like `optimizer.step..` has been overridden:UserWarning")  # once loaded
+@pytest.mark.parametrize("name", ["layers", "optimizer", "scheduler", "composed", "cyclic", "averaging"])
 def test_what_was_loaded_works(name):
     """Also in the other library: a net computes, an optimizer steps."""
     for writer, reader in ((tl, tl), (tl, torch), (torch, tl)):
@@ -119,11 +124,16 @@ def test_what_was_loaded_works(name):
             assert new[5](reader.ones(2, 4)).shape == (2, 3) and type(new[5]) is reader.nn.Linear
             assert new[4](reader.ones(1, 3))[0].shape == (1, 2) and new[6](reader.ones(1, 2, 4)).shape == (1, 2, 4)
             continue
-        steps = new if name == "optimizer" else new.optimizer if name == "scheduler" else new._schedulers[0].optimizer
+        steps = new if name == "optimizer" else new._schedulers[0].optimizer if name == "composed" else new.optimizer
         before = steps.param_groups[0]["params"][0].sum().item()
         steps.param_groups[0]["params"][0].grad = reader.ones(2, 2)
         steps.step()
         assert steps.param_groups[0]["params"][0].sum().item() < before
+        if name in ("cyclic", "averaging"):
+            own = OBJECTS[name](reader)
+            own.optimizer.step()
+            own.step(), new.step(), own.step(), new.step()
+            assert new.get_last_lr() == own.get_last_lr()
 
 
 @pytest.mark.parametrize("protocol", [2, 3, 4, 5])

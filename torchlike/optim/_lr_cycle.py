@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from torchlike.optim._lr_base import LRScheduler, checked_optimizer, per_group, set_option
@@ -90,9 +91,34 @@ class CyclicLR(LRScheduler):
         """The height at cycle or step ``x``, as a fraction of ``max_lr - base_lr``."""
         if self._scale_fn_custom is not None:
             return self._scale_fn_custom(x)
-        if self.mode == "triangular2":
-            return 1 / (2.0 ** (x - 1))
-        return 1.0 if self.mode == "triangular" else self.gamma**x
+        return self._scale_fn_ref(x)
+
+    @property
+    def _scale_fn_ref(self) -> Callable[[float], float]:
+        """The height that ``mode`` asks for."""
+        if self.mode == "exp_range":
+            return partial(self._exp_range_scale_fn, self.gamma)
+        return self._triangular2_scale_fn if self.mode == "triangular2" else self._triangular_scale_fn
+
+    @staticmethod
+    def _triangular_scale_fn(x: float) -> float:
+        return 1.0
+
+    @staticmethod
+    def _triangular2_scale_fn(x: float) -> float:
+        return 1 / (2.0 ** (x - 1))
+
+    @staticmethod
+    def _exp_range_scale_fn(gamma: float, x: float) -> float:
+        return gamma**x
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What pickles hold: in PyTorch's the function of ``mode`` too."""
+        made = {} if self._scale_fn_custom is not None else {"_scale_fn_ref": self._scale_fn_ref}
+        return {**self.__dict__, **made}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update({key: value for key, value in state.items() if key != "_scale_fn_ref"})
 
     def get_lr(self) -> list[Any]:
         """The rates at ``self.last_epoch``; sets the momenta too."""

@@ -271,9 +271,25 @@ class SWALR(LRScheduler):
         self._anneal_strategy, self.anneal_epochs = anneal_strategy, anneal_epochs
         super().__init__(optimizer, last_epoch)
 
-    def anneal_func(self, t: float) -> float:
-        """How much of the way is done after the part ``t`` of the steps."""
-        return t if self._anneal_strategy == "linear" else (1 - math.cos(math.pi * t)) / 2
+    @property
+    def anneal_func(self) -> Callable[[float], float]:
+        """How much of the way is done after a part of the steps, both from 0 to 1."""
+        return self._linear_anneal if self._anneal_strategy == "linear" else self._cosine_anneal
+
+    @staticmethod
+    def _linear_anneal(t: float) -> float:
+        return t
+
+    @staticmethod
+    def _cosine_anneal(t: float) -> float:
+        return (1 - math.cos(math.pi * t)) / 2
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What pickles hold: in PyTorch's the function of ``anneal_strategy`` too."""
+        return {**self.__dict__, "anneal_func": self.anneal_func}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update({key: value for key, value in state.items() if key != "anneal_func"})
 
     def _done(self, epoch: int) -> float:
         return self.anneal_func(max(0.0, min(1.0, epoch / self.anneal_epochs)) if self.anneal_epochs else 1.0)
