@@ -11,7 +11,7 @@ from torchlike._core.tensor.tensor import Tensor, value_of
 _OPTIONS = "ScalarType? dtype", "Layout? layout", "Device? device", "bool? pin_memory"
 _BACKWARD = "grad_input grad_input"
 # PyTorch's own overload and arguments where they do not follow from the schema, or None where it has no such overload.
-_SPELT: dict[str, str | None] = {
+SPELT: dict[str, str | None] = {
     "arange.start_step": "start_out out", "range": "out_ out", "range.step": "out out",
     "empty.memory_format": "out out", "hardswish_backward": "out out", "embedding_dense_backward": "out out",
     "huber_loss_backward": "out grad_input", "_softmax_backward_data": "out grad_input",
@@ -37,27 +37,28 @@ def out_form(text: str, make: Callable[[], Callable]) -> tuple[str, Callable[[],
     """
     head, _, result = text.rpartition(" -> ")
     full, _, arguments = head.partition("(")
-    if "!" in text or "(a" in result or "Tensor" not in result or full in _SPELT and _SPELT[full] is None:
+    if "!" in text or "(a" in result or "Tensor" not in result or full in SPELT and SPELT[full] is None:
         return None
     kept = [a for a in arguments[:-1].split(", ") if a.split("=")[0] not in _OPTIONS]
     created = len(kept) + 4 <= len(arguments.split(", "))
     kept = kept if created else arguments[:-1].split(", ")
     name, _, overload = full.partition(".")
-    several, spelt = result.count("Tensor"), _SPELT.get(full) or (_BACKWARD if name.endswith("_backward") else None)
+    several, spelt = result.count("Tensor"), SPELT.get(full) or (_BACKWARD if name.endswith("_backward") else None)
     if spelt is None or several > 1 and spelt is _BACKWARD:
         names = ["out"] if several == 1 else [f"out{i}" for i in range(several)]
         out = f"{overload}_out" if overload else "out"
     else:
-        out, *names = spelt.split()
+        out, *names = spelt.removesuffix(" named").split()
     marks = [f"Tensor({chr(97 + i)}!)" for i in range(several)]
     lists = result == "Tensor[]"
     kept += [] if any(a == "*" for a in kept) else ["*"]
     kept += [f"{m}{'[]' * lists} {n}" for m, n in zip(marks, names, strict=True)]
-    written = "()" if lists else marks[0] if several == 1 else f"({', '.join(marks)})"
-    return f"{name}.{out}({', '.join(kept)}) -> {written}", lambda: _writing(name, make(), tuple(names), created, lists)
+    shown = [f"{m} {n}" for m, n in zip(marks, names, strict=True)] if (spelt or "").endswith(" named") else marks
+    written = "()" if lists else marks[0] if several == 1 else f"({', '.join(shown)})"
+    return f"{name}.{out}({', '.join(kept)}) -> {written}", lambda: writing(name, make(), tuple(names), created, lists)
 
 
-def _writing(name: str, call: Callable, names: tuple[str, ...], created: bool, lists: bool) -> Callable:
+def writing(name: str, call: Callable, names: tuple[str, ...], created: bool, lists: bool) -> Callable:
     def write(*args: Any, **kwargs: Any) -> Any:
         missing = [n for n in names if n not in kwargs]
         if missing:
@@ -87,4 +88,4 @@ def _tensors(values: Any) -> list[Tensor]:
     return found
 
 
-__all__ = ["out_form"]
+__all__ = ["SPELT", "out_form", "writing"]

@@ -5,6 +5,7 @@ for ``aten``), and from :func:`register`.
 """
 
 import os
+import re
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -270,6 +271,9 @@ def _is_a(kind: str, value: Any) -> bool:
     return isinstance(value, plain) or hasattr(value, "__index__") and kind in ("int", "SymInt")
 
 
+_OPERATOR = re.compile("__i?(and|or|xor|lshift|rshift)__")  # the names of Python's that PyTorch has operators for
+
+
 class OpNamespace:
     """The operators of one namespace."""
 
@@ -278,7 +282,8 @@ class OpNamespace:
         self._source = source
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("__") or self._source is None or not self._source.overloads(name):
+        own = name.startswith("__") and not _OPERATOR.fullmatch(name)
+        if own or self._source is None or not self._source.overloads(name):
             raise AttributeError(f"'_OpNamespace' '{self.__dict__.get('name')}' object has no attribute '{name}'")
         packet = OpOverloadPacket(self.name, name, self._source)
         setattr(self, name, packet)

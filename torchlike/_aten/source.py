@@ -20,6 +20,7 @@ class Overload(NamedTuple):
     text: str
     make: Callable[[], Callable]
     tags: tuple[Tag, ...] = ()
+    whole: bool = False  # whether no other overload follows from it
 
 
 class Source:
@@ -90,7 +91,7 @@ class _Late:
 
 def _derive(known: dict[str, Overload], entry: Overload) -> None:
     """Add the overload with ``out=`` of an added one, unless it was added too."""
-    form = out_form(entry.text, entry.make)
+    form = None if entry.whole else out_form(entry.text, entry.make)
     if form is not None:
         known.setdefault(_names(form[0])[1], Overload(*form, (*entry.tags, Tag.out)))
 

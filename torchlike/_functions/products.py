@@ -2,7 +2,7 @@
 
 from torchlike._core.autocast.composite import in_lower_precision
 from torchlike._core.dispatch.dispatch import call
-from torchlike._core.dispatch.out import call_out
+from torchlike._core.dispatch.out import call_out, put_exactly
 from torchlike._core.tensor import arguments
 from torchlike._core.tensor.arguments import as_number
 from torchlike._core.tensor.tensor import Tensor
@@ -137,7 +137,11 @@ def chain_matmul(*matrices, out=None):
             raise RuntimeError(f"Tensor dimension is {x.ndim}, expected 2 instead (chain_matmul).")
     if not matrices:
         raise RuntimeError("chain_matmul(): Expected one or more matrices")
-    return matrices[0] if len(matrices) == 1 else linalg.multi_dot(matrices, out=out)
+    if len(matrices) == 1:
+        if out is not None:
+            put_exactly("chain_matmul", matrices[0], out)
+        return matrices[0] if out is None else out
+    return linalg.multi_dot(matrices, out=out)
 
 
 @both()

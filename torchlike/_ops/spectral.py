@@ -452,6 +452,7 @@ def linalg_pinv(self, atol, rtol, hermitian):
     "linalg_matrix_rank(Tensor self, *, Tensor? atol=None, Tensor? rtol=None, bool hermitian=False) -> Tensor",
     aten=False,
     variants="out",
+    out="cast",
     numbers=True,
     policy="self",
     vjp={},

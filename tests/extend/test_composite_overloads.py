@@ -1,0 +1,172 @@
+"""Overloads of aten over public functions: called as PyTorch's are, they give what PyTorch's give."""
+
+import pytest
+import torch as torch_oracle
+from both import agree
+
+import torchlike as torch
+from torchlike._composites.by_name import SOURCE
+
+_VALUES = [[0.5, -1.0, 2.0], [0.25, 3.0, -0.5], [1.5, 0.75, -2.0]]
+
+
+def _x(t):
+    return t.tensor(_VALUES, dtype=t.float64)
+
+
+def _image(t, *shape):
+    n = 1
+    for s in shape:
+        n *= s
+    return (t.arange(n, dtype=t.float64) * 0.37 % 1).reshape(shape)
+
+
+def _empty(t, dtype="float64"):
+    return t.empty(0, dtype=getattr(t, dtype))
+
+
+def _seeded(t, run):
+    t.manual_seed(3)
+    return run()
+
+
+CASES = {
+    # public functions, methods and properties by their names
+    "less_equal.Scalar": lambda t, a: a.less_equal.Scalar(_x(t), 0.5),
+    "less_.Tensor": lambda t, a: a.less_.Tensor(_x(t), _x(t).T),
+    "multiply.out": lambda t, a: a.multiply.out(_x(t), _x(t), out=_empty(t)),
+    "subtract_.Scalar": lambda t, a: a.subtract_.Scalar(_x(t), 1, 2),
+    "divide.out_mode": lambda t, a: a.divide.out_mode(_x(t), _x(t).T, rounding_mode="floor", out=_empty(t)),
+    "clip.Tensor_out": lambda t, a: a.clip.Tensor_out(_x(t), _x(t).T, None, out=_empty(t)),
+    "float_power.Tensor_Scalar": lambda t, a: a.float_power.Tensor_Scalar(_x(t), 2),
+    "special_expit.out": lambda t, a: a.special_expit.out(_x(t), out=_empty(t)),
+    "linalg_norm.ord_str": lambda t, a: a.linalg_norm.ord_str(_x(t), "nuc"),
+    "linalg_matmul.out": lambda t, a: a.linalg_matmul.out(_x(t), _x(t), out=_empty(t)),
+    "linalg_matrix_rank.out": lambda t, a: a.linalg_matrix_rank.out(_x(t), 0.1, out=_empty(t, "float32")),
+    "column_stack.out": lambda t, a: a.column_stack.out([_x(t), _x(t)], out=_empty(t)),
+    "chain_matmul.out": lambda t, a: a.chain_matmul.out([_x(t)], out=_empty(t)),
+    "isin.Tensor_Scalar": lambda t, a: a.isin.Tensor_Scalar(_x(t), 2.0, invert=True),
+    "mT": lambda t, a: a.mT.default(_x(t)),
+    "numpy_T": lambda t, a: a.numpy_T.default(_x(t)),
+    "movedim.intlist": lambda t, a: a.movedim.intlist(_image(t, 1, 2, 3), [0, 1], [1, 2]),
+    "tensor_split.indices": lambda t, a: a.tensor_split.indices(_x(t), [1], 0),
+    "chunk": lambda t, a: a.chunk.default(_x(t), 2, 1),
+    "layer_norm": lambda t, a: a.layer_norm.default(_x(t), [3], None, None, 1e-5),
+    "conv2d": lambda t, a: a.conv2d.default(_image(t, 1, 2, 4, 4), _image(t, 3, 2, 2, 2), None, [2, 1]),
+    "conv2d.padding": lambda t, a: a.conv2d.padding(_image(t, 1, 2, 4, 4), _image(t, 3, 2, 2, 2), None, [1, 1], "same"),
+    "pad": lambda t, a: a.pad.default(_x(t), [1, 2], "constant", 4.0),
+    "upsample_nearest2d.vec": lambda t, a: a.upsample_nearest2d.vec(_image(t, 1, 1, 2, 2), None, [2.0, 1.5]),
+    "l1_loss": lambda t, a: a.l1_loss.default(_x(t), _x(t).T, 0),
+    "kl_div": lambda t, a: a.kl_div.default(_x(t), _x(t).abs(), 2, log_target=False),
+    "poisson_nll_loss": lambda t, a: a.poisson_nll_loss.default(_x(t), _x(t).abs(), True, False, 1e-8, 1),
+    "cross_entropy_loss": lambda t, a: a.cross_entropy_loss.default(_x(t), t.tensor([0, 2, 1]), None, 1, -100, 0.1),
+    "histogram.bin_ct": lambda t, a: a.histogram.bin_ct(_x(t), 3, range=[-2.0, 2.0]),
+    "einsum": lambda t, a: a.einsum.default("ij,jk->ik", [_x(t), _x(t)]),
+    "__and__": lambda t, a: a.__and__.Scalar(t.tensor([3, 6]), 2),
+    "__ilshift__": lambda t, a: a.__ilshift__.Scalar(t.tensor([3, 6]), 2),
+    "result_type": lambda t, a: a.result_type.Scalar(t.tensor([1]), 2.5),
+    "sym_size.int": lambda t, a: (a.sym_size.int(_x(t), 1), a.sym_stride.int(_x(t), 0)),
+    # steps under names of their own
+    "_unsafe_index": lambda t, a: a._unsafe_index.Tensor(_x(t), [None, t.tensor([2, 0])]),
+    "_unsafe_index_put": lambda t, a: a._unsafe_index_put.default(_x(t), [t.tensor([1, 1])], _x(t)[:1], True),
+    "_index_put_impl_": lambda t, a: a._index_put_impl_.default(_x(t), [t.tensor([1])], _x(t)[:1]),
+    "_euclidean_dist": lambda t, a: a._euclidean_dist.default(_x(t), _x(t).T),
+    "_cdist_forward": lambda t, a: a._cdist_forward.default(_x(t), _x(t).T, 3.0, None),
+    "_addmm_activation": lambda t, a: a._addmm_activation.default(_x(t)[0], _x(t), _x(t), use_gelu=True),
+    "_linalg_det": lambda t, a: a._linalg_det.default(_x(t)),
+    "_linalg_slogdet": lambda t, a: a._linalg_slogdet.default(_x(t).T),
+    "_linalg_solve_ex": lambda t, a: a._linalg_solve_ex.default(_x(t), _x(t)),
+    "unique_dim_consecutive": lambda t, a: a.unique_dim_consecutive.default(_x(t), 0),
+    "_unique": lambda t, a: a._unique.default(_x(t), True, True),
+    "max_unpool2d": lambda t, a: a.max_unpool2d.default(
+        _image(t, 1, 1, 2, 2), t.tensor([[[[0, 3], [9, 15]]]]), [4, 4]
+    ),
+    "adaptive_max_pool2d": lambda t, a: a.adaptive_max_pool2d.default(_image(t, 1, 2, 4, 4), [2, 2]),
+    "_upsample_nearest_exact1d": lambda t, a: a._upsample_nearest_exact1d.default(_image(t, 1, 2, 4), [7], 1.9),
+    "bernoulli.Tensor": lambda t, a: _seeded(t, lambda: a.bernoulli.Tensor(_x(t), _x(t).abs() / 4)),
+    "rrelu_with_noise_functional": lambda t, a: _seeded(
+        t, lambda: a.rrelu_with_noise_functional.default(_x(t), t.zeros(3, 3, dtype=t.float64), 0.1, 0.3, True)
+    ),
+    "_native_batch_norm_legit_functional": lambda t, a: a._native_batch_norm_legit_functional.default(
+        _x(t), None, None, _x(t)[0], _x(t)[1].abs(), True, 0.1, 1e-5
+    ),
+    "_pack_padded_sequence": lambda t, a: a._pack_padded_sequence.default(_x(t), t.tensor([3, 2, 1]), True),
+    "_foreach_zero": lambda t, a: a._foreach_zero.default([_x(t)]),
+    "_sparse_sum.dim": lambda t, a: a._sparse_sum.dim(_x(t).to_sparse(), [0]).to_dense(),
+    # gradients
+    "reflection_pad1d_backward": lambda t, a: a.reflection_pad1d_backward.default(_image(t, 3, 6), _x(t), [1, 2]),
+    "replication_pad2d_backward": lambda t, a: a.replication_pad2d_backward.grad_input(
+        _image(t, 1, 5, 6), _image(t, 1, 3, 3), [1, 2, 2, 0], grad_input=_empty(t)
+    ),
+    "_adaptive_avg_pool2d_backward": lambda t, a: a._adaptive_avg_pool2d_backward.default(
+        _image(t, 1, 2, 2), _image(t, 1, 4, 5)
+    ),
+    "adaptive_max_pool2d_backward": lambda t, a: a.adaptive_max_pool2d_backward.default(
+        _image(t, 1, 1, 2), _image(t, 1, 2, 2), t.tensor([[[3, 3]]])
+    ),
+    "soft_margin_loss_backward": lambda t, a: a.soft_margin_loss_backward.default(
+        t.ones((), dtype=t.float64), _x(t), _x(t).sign(), 1
+    ),
+    "multi_margin_loss_backward": lambda t, a: a.multi_margin_loss_backward.default(
+        t.ones(3, dtype=t.float64), _x(t), t.tensor([0, 2, 1]), 2, 0.5, None, 0
+    ),
+    "logit_backward": lambda t, a: a.logit_backward.default(_x(t), _image(t, 3, 3), 0.1),
+    "log_sigmoid_backward": lambda t, a: a.log_sigmoid_backward.default(_x(t), _x(t), (-_x(t).abs()).exp()),
+    "matrix_exp_backward": lambda t, a: a.matrix_exp_backward.default(_x(t), _x(t).T),
+    "cumprod_backward": lambda t, a: a.cumprod_backward.default(_x(t), _x(t), 1, _x(t).cumprod(1)),
+    "masked_scatter_backward": lambda t, a: a.masked_scatter_backward.default(_x(t), _x(t) > 0, [2, 4]),
+    "index_select_backward": lambda t, a: a.index_select_backward.default(_x(t), [4, 3], 0, t.tensor([1, 3, 1])),
+    "value_selecting": lambda t, a: a.value_selecting_reduction_backward.default(
+        _x(t)[0], 1, t.tensor([2, 0, 1]), [3, 3], False
+    ),
+    "affine_grid_generator_backward": lambda t, a: a.affine_grid_generator_backward.default(
+        _image(t, 1, 2, 3, 2), [1, 1, 2, 3], True
+    ),
+    "_cdist_backward": lambda t, a: a._cdist_backward.default(
+        _x(t), _x(t), _x(t).T.contiguous(), 2.0, t.cdist(_x(t), _x(t).T)
+    ),
+    "grid_sampler_2d_backward": lambda t, a: a.grid_sampler_2d_backward.default(
+        _image(t, 1, 1, 2, 2), _image(t, 1, 1, 3, 3), _image(t, 1, 2, 2, 2), 0, 0, False, [True, True]
+    ),
+    "_prelu_kernel_backward": lambda t, a: a._prelu_kernel_backward.default(_x(t), _x(t), _x(t).T),
+    "_weight_norm_interface_backward": lambda t, a: a._weight_norm_interface_backward.default(
+        _x(t), _x(t), _x(t)[:, :1].abs(), _x(t).norm(dim=1, keepdim=True), 0
+    ),
+    "embedding_backward": lambda t, a: a.embedding_backward.default(_x(t), t.tensor([1, 0, 1]), 4, 0, False, False),
+    "glu_jvp": lambda t, a: a.glu_jvp.default(
+        t.nn.functional.glu(_image(t, 2, 4)), _image(t, 2, 4), _image(t, 2, 4) + 1, -1
+    ),
+}  # fmt: skip
+
+
+def _told(x):
+    if isinstance(x, tuple | list):
+        return [_told(y) for y in x]
+    return (str(x.dtype), tuple(x.shape), x.double().reshape(-1).tolist()) if hasattr(x, "dtype") else x
+
+
+def _close(mine, theirs):
+    if isinstance(theirs, list | tuple):
+        return len(mine) == len(theirs) and all(_close(a, b) for a, b in zip(mine, theirs, strict=True))
+    return mine == pytest.approx(theirs, rel=1e-6, abs=1e-9) if isinstance(theirs, float) else mine == theirs
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_they_compute_what_pytorchs_compute(name):
+    mine, theirs = (_told(CASES[name](t, t.ops.aten)) for t in (torch, torch_oracle))
+    assert _close(mine, theirs), (mine, theirs)
+
+
+def test_gradients_of_backward_operators_are_recorded():
+    def second(t):
+        x = _x(t).requires_grad_()
+        grad = t.ones((), dtype=t.float64, requires_grad=True)
+        out = t.ops.aten.soft_margin_loss_backward.default(grad, x, x.detach().sign(), 1)
+        return [g.tolist() for g in t.autograd.grad(out.sum(), (grad, x))]
+
+    assert _close(second(torch), second(torch_oracle))
+
+
+def test_nothing_beyond_the_signatures_follows_from_them():
+    assert SOURCE.index
+    agree(lambda t: sorted(t.ops.aten.fliplr.overloads()))
