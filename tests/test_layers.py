@@ -25,7 +25,7 @@ utils._pytree_text
 utils._pytree utils._checkpoint_selective
 futures _streams _formerly _dispatch utils._triton utils._foreach_utils
 _jit_internal
-accelerator xpu mps mtia onnx multiprocessing _checks _classes __config__ __future__ ao nested quantization _subclasses
+accelerator xpu mps mtia onnx multiprocessing _checks _classes __config__ __future__ ao nested quantization
 _tensor_str
 amp interop.jax_functions
 random linalg fft signal sparse special cpu cuda distributed
@@ -39,7 +39,7 @@ distributed.fsdp distributed._tensor
 distributed._composable profiler viz
 nn.attention optim utils utils._python_dispatch utils.data utils.hooks
 _api _composites conventions interop.checkpoints return_types overrides testing utils._checkpoint_reentrant quasirandom
-utils.op_profile utils.dlpack
+utils.op_profile utils.dlpack _subclasses
 _functorch _vmap_internals functional serialization compiler export utils.checkpoint utils.module_tracker
 distributed.checkpoint distributed.optim distributed.algorithms
 jit distributions hub fx

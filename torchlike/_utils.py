@@ -12,6 +12,7 @@ import numpy as np
 
 import torchlike._base.device as devices
 import torchlike._base.dtypes as dtypes
+from torchlike._base.state import state
 from torchlike._core.autograd.fields import mark
 from torchlike._core.conversion.convert import place
 from torchlike._core.conversion.loaded import over_storage
@@ -95,7 +96,17 @@ def _rebuilt(
         t = alias(t.conj())
     if marks and marks.get("neg"):
         t = alias(t._neg_view())
+    if state.dispatch_modes:
+        t = _told(t)
     return mark(t, True) if requires_grad else t
+
+
+def _told(t: Tensor) -> Tensor:
+    """``t``, or the fake tensor that a mode wants in its place."""
+    for mode in reversed(state.dispatch_modes):
+        if getattr(mode, "draws_nothing", False):
+            return mode.from_tensor(t)
+    return t
 
 
 def _rebuild_meta_tensor_no_storage(

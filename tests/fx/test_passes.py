@@ -359,16 +359,6 @@ def test_passes_in_a_row(t):
     return broken, result.modified, result.graph_module.code, told, unwrapped
 
 
-def test_meta_values():
-    gm = torchlike.fx.symbolic_trace(lambda x, w: torchlike.relu(x @ w))
-    prop = torchlike.fx.passes.fake_tensor_prop.FakeTensorProp(gm)
-    out = prop.propagate(torchlike.ones(2, 3), torchlike.ones(3, 4))
-    assert out.device.type == "meta" and [tuple(n.meta["val"].shape) for n in gm.graph.nodes][2:] == [(2, 4)] * 3
-    linear = torchlike.fx.symbolic_trace(torchlike.nn.Sequential(torchlike.nn.Linear(3, 3)))
-    with pytest.raises(NotImplementedError, match="FakeTensorProp: 0 has parameters"):
-        torchlike.fx.passes.fake_tensor_prop.FakeTensorProp(linear).propagate(torchlike.ones(3))
-
-
 def test_pictures_need_pydot():
     gm = torchlike.fx.symbolic_trace(lambda x: x)
     try:

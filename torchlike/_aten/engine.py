@@ -6,7 +6,6 @@ from itertools import repeat
 from typing import Any
 
 from torchlike._aten import python_dispatch as layer
-from torchlike._aten.jaxpr import constant
 from torchlike._aten.lower import GRADIENTS, MULTIPLIES, Later, redispatch
 from torchlike._aten.packets import ops
 from torchlike._base import state as flags
@@ -15,7 +14,7 @@ from torchlike._base.layout import contiguous_strides, is_dense
 from torchlike._base.state import state
 from torchlike._core.autocast.layer import cast
 from torchlike._core.autograd import engine
-from torchlike._core.autograd.operator_node import OpNode, _zeros
+from torchlike._core.autograd.operator_node import OpNode, absent
 from torchlike._core.dispatch.dispatch import call
 from torchlike._core.dispatch.inplace import CopySlices, demand_writable
 from torchlike._core.dispatch.layers import DISPATCH
@@ -175,8 +174,13 @@ def _arguments(node: OpNode, grads: list) -> tuple:
     """What the backward kernel takes: saved values, and gradients, zeros for those that did not arrive."""
     values = _saved(node)
     for i in node.plan.diff:
-        values.append(constant(_zeros(node.plan.outs[i])) if grads[i] is None else grads[i])
+        values.append(_absent(node.plan.outs[i], grads) if grads[i] is None else grads[i])
     return tuple(values)
+
+
+def _absent(out: Any, grads: list) -> Tensor:
+    zeros = absent(out, grads)
+    return zeros if state.trace is None or type(zeros) is not Tensor else state.trace.known(zeros)
 
 
 def _by_formula(node: OpNode, grads: list) -> list | None:

@@ -18,6 +18,7 @@ from torchlike._core.dispatch.out import call_out
 from torchlike._core.tensor.statistics import move_statistic
 from torchlike._core.tensor.tensor import Tensor
 from torchlike._decl.op import REGISTRY
+from torchlike._executor.immediate import Abstract
 
 _OPTIONS = "*, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None"
 _LIKE = _OPTIONS + ", MemoryFormat? memory_format=None"
@@ -276,6 +277,8 @@ def _index_put_(self: Any, indices: Any, values: Any, accumulate: bool = False) 
     places: list = []
     for i in indices:
         mask = isinstance(i, Tensor) and i.dtype in (dtypes.bool, dtypes.uint8)
+        if mask and isinstance(i._storage.form, Abstract):
+            return self  # whose shape does not depend on numbers that are not there
         places.extend(FUNCTIONS["nonzero"](i, as_tuple=True) if mask else (i,))
     if None not in places:
         return self.index_put_(tuple(places), values, accumulate)

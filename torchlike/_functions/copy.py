@@ -23,6 +23,7 @@ from torchlike._core.dispatch.observers import seen, subclassed, watched
 from torchlike._core.overrides.torch_function import unseen
 from torchlike._core.sparse.shapes import copied
 from torchlike._core.sparse.value import Compressed, Coo, layout_name, value
+from torchlike._core.tensor.arguments import KIND
 from torchlike._core.tensor.memory_format import demand_format, formatted
 from torchlike._core.tensor.memory_order import restride
 from torchlike._core.tensor.mutation import grad_of
@@ -147,7 +148,7 @@ def _to(self, device=None, dtype=None, copy=False, memory_format=None):
         if out is not self:
             return formatted(_flat(out), memory_format)
         return self if format_of(self) is memory_format else clone(self, memory_format=memory_format)
-    here = device_of(self)
+    here = device_of(self) if type(self) in KIND else self.device
     moves = device is not None and device != here and not _is_first(device, here)
     casts = dtype is not None and dtype is not dtype_of(self)
     if not (moves or casts or copy):

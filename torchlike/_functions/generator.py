@@ -105,7 +105,7 @@ def draw(name, generator, device=None, sample=None):
     """
     source = _source(name, generator)
     target = None
-    if device is not None and device.type == "meta":
+    if (device is not None and device.type == "meta") or (state.dispatch_modes and _fake(state.dispatch_modes)):
         return fresh(Abstract((4,), np.uint32))  # jax would ignore abstract inputs that a kernel does not read
     if device is not None:
         if generator is not None and device.type != source.device.type:
@@ -137,6 +137,11 @@ def draw(name, generator, device=None, sample=None):
     if _KEYS.current is not None or not trace_state_clean():
         return _words_of_key(name, generator)
     return source.draw().view(_Words)
+
+
+def _fake(modes):
+    """Whether calls give tensors without numbers, so that none are drawn."""
+    return any(getattr(mode, "draws_nothing", False) for mode in modes)
 
 
 def _for_examples(source, device, sample):
@@ -252,7 +257,10 @@ def _words_of_key(name, generator):
 
 def place_of(t):
     """The device of ``t``, None if it is being traced."""
-    return None if isinstance(t._storage.form, jax.core.Tracer) else t.device
+    form = t._storage.form
+    if isinstance(form, Abstract):
+        return devices.device("meta")  # whatever a fake tensor says
+    return None if isinstance(form, jax.core.Tracer) else t.device
 
 
 # ----- the default generator -----

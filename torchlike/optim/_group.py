@@ -13,6 +13,7 @@ from torchlike._base.dtypes import float32, float64, get_default_dtype
 from torchlike._base.home import home
 from torchlike._base.layout import preserve_strides
 from torchlike._base.state import enable_grad, no_grad, state
+from torchlike._core.conversion.convert import tensor
 from torchlike._core.dispatch.dispatch import call
 from torchlike._core.dispatch.observers import subclassed
 from torchlike._core.tensor.memory_order import apart, restride
@@ -71,7 +72,7 @@ def _laid_as(t, p):
 def scalar_count(value=0.0):
     """A 0-dim tensor that counts steps: float32, or float64 if that is the default dtype."""
     dtype = float64 if get_default_dtype() is float64 else float32
-    return _kept((), number(value), dtype)
+    return tensor(number(value), dtype=dtype) if state.dispatch_modes else _kept((), number(value), dtype)
 
 
 def step_count():

@@ -14,7 +14,7 @@ from torchlike._core.dispatch.inplace import demand_writable, rebase
 from torchlike._core.dispatch.view_calls import attach
 from torchlike._core.tensor.mutation import bump, current, read_by, set_history
 from torchlike._core.tensor.storage import CAPTURES
-from torchlike._core.tensor.tensor import Tensor, alias, device_of, dtype_of, wrap
+from torchlike._core.tensor.tensor import Tensor, alias, dtype_of, wrap
 from torchlike._core.tensor.view_creation import FUNCTION, MULTIPLE, refusal
 from torchlike._executor import immediate
 from torchlike._ops.view import view_
@@ -288,7 +288,7 @@ def _connect(node: CustomNode, args: Sequence[Any]) -> bool:
         if nodes.requires_grad(a):
             needs.append(True)
             edges.append(nodes.edge_of(a))
-            expected.append((tuple(a.shape), dtype_of(a), device_of(a)))
+            expected.append((tuple(a.shape), dtype_of(a), a.device))
         else:
             needs.append(False)
             edges.append(None)

@@ -7,10 +7,12 @@ from collections.abc import Callable, Iterable
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
+from torchlike._base.dtypes import FROM_NP
 from torchlike._base.state import state
 from torchlike._core.autograd import node as nodes
 from torchlike._core.autograd import saved_fields
 from torchlike._core.autograd.saved_tensors import DETACHED, FREED, SavedTensor, SavesTensors
+from torchlike._core.dispatch.observers import seen, subclassed
 from torchlike._core.tensor.storage import CAPTURES
 from torchlike._core.tensor.tensor import value_of, wrap
 from torchlike._executor import immediate
@@ -139,9 +141,17 @@ class OpNode(SavesTensors):
         plan = self.plan
         saved = self.tensors(made_by)
         for i in plan.diff:
-            saved.append(wrap(_zeros(plan.outs[i])) if grads[i] is None else grads[i])
+            saved.append(absent(plan.outs[i], grads) if grads[i] is None else grads[i])
         out = call(plan.kernel, tuple(saved), ()) if plan.kernel else ()
         return out if plan.route is None else plan.routed(saved, out)
+
+
+def absent(out: Any, grads: Grads) -> Any:
+    """Zeros for a gradient that nobody gave, of the class of the others if that sees the calls."""
+    like = next((g for g in grads if g is not None and subclassed(g)), None)
+    if like is None:
+        return wrap(_zeros(out))
+    return seen("new_zeros.default", like, list(out.shape), dtype=FROM_NP[out.dtype], pin_memory=False)
 
 
 def _zeros(out: Any) -> Any:

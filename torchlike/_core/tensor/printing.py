@@ -284,7 +284,7 @@ def _sparse_str(t: Tensor, opening: str) -> str:
     suffixes += [f"size={tuple(t.shape)}", f"nnz={v.nnz}"]
     if t.dtype.name not in _unnamed_dtypes(False):
         suffixes.append(f"dtype={t.dtype}")
-    suffixes += [f"layout={t.layout}", *_autograd_suffix(t)]
+    suffixes += [f"layout={t.layout}", *autograd_suffix(t)]
     separated = ",\n" + " " * indent
     text = opening + separated.join(body)
     if repr(t.layout) != "torch.sparse_coo":
@@ -348,7 +348,7 @@ def _describe(t: Tensor, described: bool) -> list[str]:
         suffixes.append(f"size={tuple(t.shape)}")
     if traced or t.dtype.name not in _unnamed_dtypes(described or empty):
         suffixes.append(f"dtype={t.dtype}")
-    return suffixes + _autograd_suffix(t)
+    return suffixes + autograd_suffix(t)
 
 
 def _unnamed_dtypes(valueless: bool) -> set[str]:
@@ -359,7 +359,8 @@ def _unnamed_dtypes(valueless: bool) -> set[str]:
     return {default, "complex128" if default == "float64" else "complex64", dtypes.int64.name, "bool"}
 
 
-def _autograd_suffix(t: Tensor) -> list[str]:
+def autograd_suffix(t: Tensor) -> list[str]:
+    """How a repr names the history of ``t``, in a list of one; an empty one for none."""
     try:
         grad_fn = t.grad_fn
     except RuntimeError:  # a view whose history an in-place operation made unusable

@@ -29,6 +29,7 @@ from torchlike._core.overrides.torch_function import unseen
 from torchlike._core.tensor.mutation import become, lend
 from torchlike._core.tensor.storage import Storage
 from torchlike._core.tensor.tensor import Tensor, value_of, wrap
+from torchlike._executor.immediate import Abstract
 from torchlike._executor.pending import Pending, all_settled
 
 if TYPE_CHECKING:
@@ -80,7 +81,7 @@ def words_of(results: Iterable[Any]) -> dict[int, Any]:
     """{node: word} of those of these tensors that belong to a program; the node is None without a history."""
     found = {}
     for t in results:
-        if t.is_meta or not t.numel() or not (t.is_floating_point() or t.is_complex()):
+        if isinstance(t._storage.form, Abstract) or not t.numel() or not (t.is_floating_point() or t.is_complex()):
             continue
         if _in_program(t._storage.value):
             found.setdefault(t.grad_fn, _run(_word, value_of(t)))

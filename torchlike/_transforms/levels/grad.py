@@ -226,7 +226,7 @@ class GradLevel(Level):
 
     def recorded(self, op: Kernel, given: Any, static: Any, out: Any) -> Any:
         """Tensors of this level for the results ``out`` of a call that is recorded here."""
-        if out.__class__ is Tensor:
+        if isinstance(out, Tensor):
             new = self.apart(with_results, op, given, static, value_of(out))
             if new.__class__ is Tensor:
                 self.adopt(new, out)

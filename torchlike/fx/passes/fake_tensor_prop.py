@@ -3,6 +3,7 @@
 from typing import Any
 
 from torchlike._core.tensor.tensor import Tensor
+from torchlike._subclasses.fake_tensor import FakeTensorMode
 from torchlike.fx.graph_module import GraphModule
 from torchlike.fx.interpreter import Interpreter
 from torchlike.fx.node import Node
@@ -15,12 +16,14 @@ __getattr__ = missing_names(__name__)
 
 
 class FakeTensorProp(Interpreter):
-    """Runs a graph on tensors on "meta", and notes the values in ``node.meta["val"]``.
+    """Runs a graph on fake tensors, and notes the values in ``node.meta["val"]``.
 
     Args:
-        module: the module; its parameters are taken without their numbers. mode: refused, NotImplementedError.
+        module: the module. mode: the FakeTensorMode to run in, by default a new one.
 
-    A step that needs numbers raises as it does on "meta".
+    Raises:
+        AssertionError: a step takes a tensor with numbers, such as a parameter, unless the mode has
+            ``allow_non_fake_inputs``.
 
     >>> import torchlike as torch
     >>> traced = torch.fx.symbolic_trace(lambda x: x @ x.T)
@@ -29,28 +32,21 @@ class FakeTensorProp(Interpreter):
     [(2, 3), (3, 2), (2, 2), (2, 2)]
     """
 
-    def __init__(self, module: GraphModule, mode: Any = None) -> None:
-        if mode is not None:
-            raise NotImplementedError(
-                "torch.fx.passes.fake_tensor_prop.FakeTensorProp(mode=...): there are no fake modes"
-            )
+    def __init__(self, module: GraphModule, mode: FakeTensorMode | None = None) -> None:
         super().__init__(module)
+        self._mode = FakeTensorMode() if mode is None else mode
 
     def run_node(self, n: Node) -> Any:
-        """The value of the step, on "meta"."""
-        result = tree_map_only(Tensor, lambda t: t.to("meta"), super().run_node(n))
+        """The value of the step."""
+        result = super().run_node(n)
         n.meta["val"] = result
         return result
 
-    def call_module(self, target: Any, args: Any, kwargs: Any) -> Any:
-        """Refused, NotImplementedError: the parameters are elsewhere; trace with a tracer without leaves."""
-        module = self.fetch_attr(str(target))
-        if next(iter(module.parameters()), None) is not None:
-            raise NotImplementedError(
-                f"FakeTensorProp: {target} has parameters; move the module to 'meta' and run that"
-            )
-        return super().call_module(target, args, kwargs)
-
     def propagate(self, *args: Any) -> Any:
-        """Run the graph on tensors like these on "meta"; its result."""
-        return self.run(*[tree_map_only(Tensor, lambda t: t.to("meta"), a) for a in args])
+        """Run the graph on fake tensors like these; its result."""
+        return self.propagate_dont_convert_inputs(*[tree_map_only(Tensor, self._mode.from_tensor, a) for a in args])
+
+    def propagate_dont_convert_inputs(self, *args: Any) -> Any:
+        """Run the graph on these, which are fake; its result."""
+        with self._mode:
+            return self.run(*args)

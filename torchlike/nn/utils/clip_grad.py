@@ -5,8 +5,9 @@ import warnings
 from collections.abc import Iterable
 from typing import Any
 
-from torchlike._base.state import state
+from torchlike._base.state import no_grad, state
 from torchlike._core.conversion.factories import tensor
+from torchlike._core.dispatch.observers import subclassed
 from torchlike._core.tensor.memory_order import apart
 from torchlike._core.tensor.mutation import write
 from torchlike._core.tensor.tensor import Tensor, carried_on, carry, value_of, wrap
@@ -76,6 +77,8 @@ def get_total_norm(
         _demand_alike("get_total_norm", tensors)
     if state.levels:  # a transform sees operators only
         norm = vector_norm(FUNCTIONS["stack"]([vector_norm(t, order) for t in tensors]), order)
+    elif _watched(tensors):
+        norm = _norm_by_operators(tensors, order)
     else:
         norm = wrap(fused.run(clip.total_norm, (("ord", order),), [value_of(t) for t in tensors]))
         carry(norm, carried_on(tensors[0]))
@@ -92,8 +95,26 @@ def clip_grads_with_norm_(
     if grads:
         if foreach is not False:
             _demand_alike("clip_grads_with_norm_", grads)
+        if _watched(grads):
+            _scale_by_operators(grads, max_norm, total_norm)
+            return
         most = value_of(max_norm) if isinstance(max_norm, Tensor) else float(max_norm)
         _scale(apart(grads), most, value_of(total_norm))
+
+
+def _watched(tensors: list[Tensor]) -> bool:
+    """Whether a mode or the class of a tensor is to see operators."""
+    return bool(state.dispatch_modes) or any(map(subclassed, tensors))
+
+
+def _norm_by_operators(tensors: list[Tensor], order: float) -> Tensor:
+    return vector_norm(FUNCTIONS["stack"](list(FUNCTIONS["_foreach_norm"](tensors, order))), order)
+
+
+@no_grad()
+def _scale_by_operators(grads: list[Tensor], max_norm: Any, norm: Tensor) -> None:
+    factor = max_norm / (norm + 1e-6)
+    FUNCTIONS["_foreach_mul_"](grads, factor.clamp(max=1.0).to(grads[0].device))
 
 
 def _scale(parts: list[list[Tensor]], most: Any, norm: Any) -> None:
@@ -130,6 +151,11 @@ def clip_grad_norm_(
     if not grads:
         return tensor(0.0)
     _demand_alike("clip_grad_norm_", grads)
+    if _watched(grads):
+        with no_grad():
+            norm = get_total_norm(grads, order, error_if_nonfinite)
+        _scale_by_operators(grads, max_norm, norm)
+        return norm
     norm, values = fused.run(clip.clipped, (("ord", order),), [value_of(g) for g in grads], most)
     norm = wrap(norm)
     carry(norm, carried_on(grads[0]))
@@ -169,4 +195,9 @@ def clip_grad_value_(parameters: Tensor | Iterable[Tensor], clip_value: float, f
     if grads:
         if foreach is not False:
             _demand_alike("clip_grad_value_", grads)
+        if _watched(grads):
+            with no_grad():
+                FUNCTIONS["_foreach_clamp_min_"](grads, -limit)
+                FUNCTIONS["_foreach_clamp_max_"](grads, limit)
+            return
         _write(grads, fused.run(clip.limited, (), [value_of(g) for g in grads], limit))
