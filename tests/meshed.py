@@ -341,6 +341,57 @@ def what_is_written_to_summoned_parameters_is_kept():
 
 
 @check
+def parameters_brought_together_ahead_are_those_of_now():
+    found = []
+    for ahead in (None, torch.enable_grad, torch.no_grad):
+        model = sharded_layers()
+        optimizer = torch.optim.SGD(model.parameters(), 0.5)
+        for _ in range(3):
+            if ahead is not None:
+                with ahead():
+                    model.unshard()
+            loss = model(numbers(8, 8)).square().mean()
+            loss.backward()
+            norm = torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0).full_tensor()
+            optimizer.step()
+            optimizer.zero_grad()
+            found.append((loss.item(), norm.item()))
+        assert type(model[1].weight) is DTensor
+    np.testing.assert_allclose(found[3:6], found[:3])
+    np.testing.assert_allclose(found[6:], found[:3])
+
+
+def sharded_layers():
+    torch.manual_seed(1)
+    model = torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.Linear(16, 8))
+    fully_shard(model[0])
+    return fully_shard(model)
+
+
+@check
+def wrappers_by_hand_with_options():
+    policy = fsdp.MixedPrecision(torch.bfloat16, torch.bfloat16, torch.bfloat16)
+
+    def made(m):
+        m.to_empty(device="cpu", recurse=False)
+        with torch.no_grad():
+            m.weight.fill_(0.5), m.bias.zero_()
+
+    options = {"mixed_precision": policy, "param_init_fn": made, "cpu_offload": fsdp.CPUOffload(offload_params=True)}
+    with wrap.enable_wrap(wrapper_cls=FullyShardedDataParallel, **options):
+        inner = torch.nn.Sequential(torch.nn.Linear(8, 8, device="meta"), torch.nn.Identity())
+        inner[1].register_buffer("kept", torch.full((2,), 0.7))
+        model = wrap.wrap(inner)
+    assert type(model) is FullyShardedDataParallel and type(wrap.wrap(inner)) is type(inner)
+    assert model(numbers(8, 8)).dtype == torch.bfloat16 and inner[1].kept.dtype == torch.bfloat16
+    state = model.state_dict()
+    assert {x.dtype for x in state.values()} == {torch.float32} and state["0.weight"].sum() == 32
+    model.load_state_dict(state)
+    with pytest.raises(NotImplementedError, match="some of the processes"):
+        FullyShardedDataParallel(torch.nn.Linear(2, 2), object())
+
+
+@check
 def mixed_precision_and_unshard():
     policy = MixedPrecisionPolicy(torch.bfloat16, torch.float32, torch.float32)
     layer = fully_shard(torch.nn.Linear(16, 8), mp_policy=policy)

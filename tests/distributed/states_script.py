@@ -104,13 +104,14 @@ def whole_states(rank):
 def whole_states_of_rank_0(rank):
     model, optimizer = trained(rank)
     options = states.StateDictOptions(full_state_dict=True, cpu_offload=True)
-    told = states.get_state_dict(model, optimizer, options=options)
+    told = *states.get_state_dict(model, optimizer, options=options), options
     other = cut(net())
     second = adam(other)
     options = states.StateDictOptions(full_state_dict=True, broadcast_from_rank0=True)
     states.set_model_state_dict(other, told[0], options=options)
     states.set_optimizer_state_dict(other, second, told[1], options=options)
-    return again(rank, other, second)
+    moments = states.get_optimizer_state_dict(model, optimizer, options=told[2])
+    return again(rank, other, second), [*told[0]], [*told[1]], [*moments]
 
 
 @case

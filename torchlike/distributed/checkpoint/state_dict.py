@@ -7,7 +7,7 @@ from typing import Any
 from torchlike._base.frames import warn
 from torchlike._core.tensor.tensor import Tensor
 from torchlike.distributed import _messages
-from torchlike.distributed.distributed_c10d import found
+from torchlike.distributed.distributed_c10d import found, get_rank, is_initialized
 from torchlike.distributed.fsdp import FullyShardedDataParallel, StateDictType
 from torchlike.distributed.fsdp._state_dicts import bare, cut_as
 from torchlike.nn.modules.module import Module
@@ -28,7 +28,9 @@ class StateDictOptions:
 
     Args:
         full_state_dict: tensors whole, where they are sharded.
-        cpu_offload: tensors on the CPU. ignore_frozen_params: leave out parameters that do not require grad.
+        cpu_offload: tensors on the CPU; with ``full_state_dict`` rank 0 alone has them, the state dict of others is
+            empty.
+        ignore_frozen_params: leave out parameters that do not require grad.
         keep_submodule_prefixes: for ``submodules``, names as in the model. strict: as in ``load_state_dict``.
         broadcast_from_rank0: what is set is that of rank 0; needs ``full_state_dict``.
         flatten_optimizer_state_dict: one name with dots for each number and tensor of an optimizer.
@@ -112,7 +114,7 @@ def get_model_state_dict(
         renamed = {name: value for name, value in renamed.items() if name not in frozen}
     if submodules:
         renamed = _below(renamed, model, submodules, chosen.keep_submodule_prefixes)
-    return type(state)(_brought(renamed, chosen))
+    return type(state)(_told(renamed, chosen))
 
 
 def _warn_of_submodules() -> None:
@@ -131,6 +133,13 @@ def _below(state: dict[str, Any], model: Module, submodules: set[Module], keep: 
         key if keep else key.removeprefix(prefix): value
         for prefix in prefixes for key, value in state.items() if key.startswith(prefix)
     }  # fmt: skip
+
+
+def _told(state: dict[str, Any], options: StateDictOptions) -> dict[str, Any]:
+    """A state dict as options say; all processes take part, and whole ones on the CPU rank 0 alone keeps."""
+    brought = _brought(state, options)
+    elsewhere = options.full_state_dict and options.cpu_offload and is_initialized() and get_rank() != 0
+    return {} if elsewhere else brought
 
 
 def _brought(x: Any, options: StateDictOptions) -> Any:
@@ -186,7 +195,7 @@ def _optimizers(given: Any) -> list[Optimizer]:
     return [given] if isinstance(given, Optimizer) else list(given)
 
 
-def _with_state(optimizer: Optimizer) -> None:
+def _init_optim_state(optimizer: Optimizer) -> None:
     """Let an optimizer have a state, by a step that changes nothing; not where there are gradients already."""
     params = [p for group in optimizer.param_groups for p in group["params"]]
     if optimizer.state or isinstance(optimizer, LBFGS) or any(p.grad is not None for p in params):
@@ -226,15 +235,15 @@ def get_optimizer_state_dict(
     state: dict[str, Any] = {}
     groups: list[dict[str, Any]] = []
     for optimizer in _optimizers(optimizers):
-        _with_state(optimizer)
+        _init_optim_state(optimizer)
         own = _names_of(optimizer, names)
         told = optimizer.state_dict()
         state.update({own[number]: value for number, value in told[_STATE].items()})
         groups += [{**group, "params": [own[number] for number in group["params"]]} for group in told[_GROUPS]]
     if submodules:
         _warn_of_submodules()  # and PyTorch gives all of it
-    found_ = _brought({_STATE: state, _GROUPS: groups}, chosen)
-    return _flattened(found_) if chosen.flatten_optimizer_state_dict else found_
+    found_ = _told({_STATE: state, _GROUPS: groups}, chosen)
+    return _flattened(found_) if found_ and chosen.flatten_optimizer_state_dict else found_
 
 
 def _names_of(optimizer: Optimizer, names: dict[int, list[str]]) -> dict[Any, str]:
@@ -275,7 +284,7 @@ def set_optimizer_state_dict(
         )
     names = _parameter_names(model)
     for optimizer in listed:
-        _with_state(optimizer)
+        _init_optim_state(optimizer)
         own = _names_of(optimizer, names)
         told = optimizer.state_dict()
         nested = _nested(state, told, own) if chosen.flatten_optimizer_state_dict else state

@@ -9,6 +9,7 @@ from typing import Any
 
 from torchlike._base.dtypes import float32
 from torchlike._base.state import no_grad
+from torchlike._base.state import state as state_of_thread
 from torchlike._core.conversion.factories import tensor
 from torchlike._core.tensor.tensor import value_of
 from torchlike.distributed.device_mesh import DeviceMesh, default_type, of_type
@@ -63,7 +64,8 @@ class _State:
 
     Attributes:
         owned: (module, name, how) of each. cut: the parameters while they are brought together by hand, else None.
-        values: what they were then, whole. scales: by what gradients are multiplied that have been averaged.
+        values: what they were then, whole. kept: whether they stay so when forward is called.
+        scales: by what gradients are multiplied that have been averaged.
     """
 
     def __init__(self, mesh: DeviceMesh, policy: MixedPrecisionPolicy, reshard: bool) -> None:
@@ -71,6 +73,7 @@ class _State:
         self.owned: list[tuple[Module, str, Gathering]] = []
         self.cut: list[Any] | None = None
         self.values: list[Any] = []
+        self.kept = False
         self.scales: list[Any] = []
 
     def put(self, parameters: Iterable[Any]) -> None:
@@ -103,13 +106,14 @@ class _State:
         """A call of the module's forward or another method, with whole parameters."""
         dtype = self.policy.param_dtype if self.policy.cast_forward_inputs else None
         args, kwargs = prepared((args, kwargs), dtype, self.mesh)
-        out = function(*args, **kwargs) if self.cut is not None else self._gathered(function, args, kwargs)
+        out = function(*args, **kwargs) if self.kept else self._gathered(function, args, kwargs)
         dtype = self.policy.output_dtype
         return out if dtype is None else prepared(out, dtype)
 
     def _gathered(self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        cut, hows = self.present(), self.hows()
-        wholes = all_gathered(cut, hows)
+        cut, hows = self.present() if self.cut is None else self.cut, self.hows()
+        wholes = self._ahead(cut) or all_gathered(cut, hows)
+        self.cut, self.values = None, []
         self.put(wholes)
         try:
             with saving(wholes, cut, hows, self.reshard):
@@ -118,13 +122,20 @@ class _State:
             self.put(cut)
 
 
+    def _ahead(self, cut: list[Any]) -> list[Any]:
+        """The whole parameters that ``unshard`` has brought together, if backward can go through them where it must."""
+        found = [] if self.cut is None else self.present()
+        lost = state_of_thread.grad and any(p.requires_grad > w.requires_grad for p, w in zip(cut, found, strict=False))
+        return [] if lost else found
+
+
 class FSDPModule:
     """What a module is too after :func:`fully_shard`."""
 
     _fsdp: _State
 
     def unshard(self, async_op: bool = False) -> UnshardHandle | None:
-        """Bring the parameters of this module together until :meth:`reshard`."""
+        """Bring the parameters of this module together until :meth:`reshard`, or the end of its next forward."""
         state = self._fsdp
         if state.cut is None:
             cut = state.present()

@@ -35,7 +35,8 @@ class MixedPrecision:
     Attributes:
         param_dtype: of the parameters in forward and backward. reduce_dtype: in which gradients are reduced.
         cast_forward_inputs, cast_root_forward_inputs: whether inputs get ``param_dtype``.
-        buffer_dtype, keep_low_precision_grads: only None and False are supported.
+        buffer_dtype: of buffers, from the first forward on; in state dicts they have their own.
+        keep_low_precision_grads: only False is supported.
     """
 
     param_dtype: Any = None
@@ -49,7 +50,7 @@ class MixedPrecision:
 
 @dataclass
 class CPUOffload:
-    """Whether parameters stay in the memory of the host; only False is supported."""
+    """Whether parameters stay in the memory of the host, where those of CPUs are; only False on other devices."""
 
     offload_params: bool = False
 

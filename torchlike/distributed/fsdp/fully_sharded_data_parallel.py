@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from torchlike.distributed import distributed_c10d as c10d
-from torchlike.distributed.device_mesh import DeviceMesh
+from torchlike.distributed.device_mesh import DeviceMesh, default_type
 from torchlike.distributed.fsdp import _state_dicts, wrap
 from torchlike.distributed.fsdp._fully_shard import FSDPModule, sharded
 from torchlike.distributed.fsdp._fully_shard import MixedPrecisionPolicy as Policy
@@ -31,6 +31,7 @@ from torchlike.distributed.tensor.placement_types import Replicate
 from torchlike.interop.refusing import refusing
 from torchlike.nn.modules.container import ModuleDict, ModuleList
 from torchlike.nn.modules.module import Module
+from torchlike.nn.parallel._copies import broadcast_all
 from torchlike.nn.utils.clip_grad import clip_grad_norm_
 
 __getattr__ = refusing(__name__, "torchlike has no such part of FSDP; its wrapper keeps the module's own parameters")
@@ -50,8 +51,10 @@ class FullyShardedDataParallel(Module):
         auto_wrap_policy: which modules inside bring their parameters together by themselves; see ``wrap``.
         mixed_precision: dtypes. ignored_modules, ignored_states: whose (or which) parameters stay as they are.
         device_mesh: over which parameters are cut; all devices by default.
-        cpu_offload: NotImplementedError if it asks for that. process_group: NotImplementedError, but for None.
-        The others are without effect: XLA decides when parameters come.
+        param_init_fn: called with each module that has a parameter or buffer of its own on meta.
+        sync_module_states: whether buffers become those of rank 0; parameters do in any case.
+        cpu_offload: on other devices than CPUs NotImplementedError if it asks for that. process_group: that of all
+            processes; NotImplementedError for others. The others are without effect: XLA decides when parameters come.
     """
 
     def __init__(
@@ -64,12 +67,14 @@ class FullyShardedDataParallel(Module):
         device_mesh: DeviceMesh | None = None,
     ) -> None:  # fmt: skip
         super().__init__()
-        if process_group is not None or param_init_fn is not None:
-            raise NotImplementedError(
-                "FullyShardedDataParallel: process_group and param_init_fn are not supported; pass device_mesh"
-            )
-        if cpu_offload is not None and cpu_offload.offload_params:
-            raise NotImplementedError("FullyShardedDataParallel: CPUOffload is not supported")
+        _demand_all(process_group)
+        kind = default_type() if device_mesh is None else device_mesh.device_type
+        if cpu_offload is not None and cpu_offload.offload_params and kind != "cpu":
+            raise NotImplementedError(f"FullyShardedDataParallel: CPUOffload on {kind} is not supported")
+        if param_init_fn is not None:
+            _initialize(module, param_init_fn)
+        if sync_module_states and c10d.is_initialized():
+            broadcast_all(list(module.buffers()), 0, c10d.found(None))
         if sharding_strategy in _HYBRID and (device_mesh is None or device_mesh.ndim != 2):
             raise ValueError(f"FullyShardedDataParallel: {sharding_strategy} needs a device_mesh of two dimensions")
         ignored = {p for m in ignored_modules or () for p in m.parameters()}
@@ -87,6 +92,8 @@ class FullyShardedDataParallel(Module):
                 sharded(part, *options)
         self._fsdp_wrapped_module = module if isinstance(module, FSDPModule) else sharded(module, *options)
         self._state_dict_settings = _WHOLE
+        self._buffer_dtype = None if mixed_precision is None else mixed_precision.buffer_dtype
+        self._former_dtypes: dict[str, Any] = {}
         self.register_load_state_dict_pre_hook(self._before_load)
 
     @property
@@ -102,7 +109,19 @@ class FullyShardedDataParallel(Module):
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """The module's."""
+        if self._buffer_dtype is not None:
+            self._cast_buffers(self._buffer_dtype)
+            self._buffer_dtype = None
         return self._fsdp_wrapped_module(*args, **kwargs)
+
+    def _cast_buffers(self, dtype: Any) -> None:
+        """Let buffers have a dtype from now on; those of wrappers inside have their own."""
+        inside = {id(x) for m in self.module.modules() if isinstance(m, FullyShardedDataParallel) for x in m.modules()}
+        for name, part in self.module.named_modules():
+            for key, buffer in [] if id(part) in inside else [*part._buffers.items()]:
+                if buffer is not None and buffer.is_floating_point():
+                    self._former_dtypes[f"{name}.{key}" if name else key] = buffer.dtype
+                    part._buffers[key] = buffer.to(dtype)
 
     def named_parameters(self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True) -> Any:
         """The module's, under its own names."""
@@ -119,6 +138,10 @@ class FullyShardedDataParallel(Module):
         before = {*()} if held is None else {*held}
         made, chosen = self.module.state_dict(*args, **kwargs), self._state_dict_settings
         config, gone = chosen.state_dict_config, _state_dicts.elsewhere(chosen.state_dict_config)
+        prefix = kwargs.get("prefix", "") if len(args) < 2 else args[1]
+        for name, dtype in self._former_dtypes.items():
+            if prefix + name in made:
+                made[prefix + name] = made[prefix + name].to(dtype)
         for key in [key for key in made if key not in before]:
             x = _state_dicts.shown(made[key], chosen.state_dict_type, config.offload_to_cpu)
             if gone:
@@ -288,10 +311,12 @@ class FullyShardedDataParallel(Module):
         parts = [m for m in (module.modules() if recurse else [module]) if isinstance(m, FSDPModule)]
         for m in parts:
             m.unshard()
+            m._fsdp.kept = True
         try:
             yield
         finally:
             for m in parts:
+                m._fsdp.kept = False
                 if writeback:
                     m._fsdp.write_back()
                 m.reshard()
@@ -306,12 +331,27 @@ def _from_first(x: Any, group: Any) -> Any:
     return held[0]
 
 
+def _demand_all(group: Any) -> None:
+    if group is not None and (not c10d.is_initialized() or group.ranks != c10d.found(None).ranks):
+        raise NotImplementedError(
+            "FullyShardedDataParallel: a process_group of some of the processes is not supported; pass device_mesh"
+        )
+
+
+def _initialize(module: Module, make: Callable[[Module], Any]) -> None:
+    """Call ``make`` for each module with a parameter or buffer of its own on meta."""
+    for part in module.modules():
+        own = [*part.parameters(recurse=False), *part.buffers(recurse=False)]
+        if any(x.is_meta for x in own):
+            make(part)
+
+
 def _policy(given: MixedPrecision | None) -> Policy:
     if given is None:
         return Policy()
-    if given.buffer_dtype is not None or given.keep_low_precision_grads or given._module_classes_to_ignore:
+    if given.keep_low_precision_grads or given._module_classes_to_ignore:
         raise NotImplementedError(
-            "MixedPrecision: buffer_dtype, keep_low_precision_grads and _module_classes_to_ignore are not supported"
+            "MixedPrecision: keep_low_precision_grads and _module_classes_to_ignore are not supported"
         )
     inputs = given.cast_forward_inputs or given.cast_root_forward_inputs
     return Policy(given.param_dtype, given.reduce_dtype, cast_forward_inputs=inputs)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import contextlib
+import threading
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from torchlike.interop.refusing import refusing
@@ -67,6 +69,36 @@ def size_based_auto_wrap_policy(
     if recurse:
         return nonwrapped_numel >= min_num_params
     return nonwrapped_numel >= min_num_params and not isinstance(module, ModuleList | ModuleDict)
+
+
+_wrapping = threading.local()
+
+
+@contextlib.contextmanager
+def enable_wrap(*, wrapper_cls: Any, **wrapper_kwargs: Any) -> Iterator[None]:
+    """A context in which :func:`wrap` wraps modules in ``wrapper_cls``, with these options."""
+    before = getattr(_wrapping, "by", None)
+    _wrapping.by = wrapper_cls, wrapper_kwargs
+    try:
+        yield
+    finally:
+        _wrapping.by = before
+
+
+def wrap(module: Module, **wrap_overrides: Any) -> Any:
+    """The module, wrapped if that is enabled; options given here count more than those of the context.
+
+    >>> import torchlike as torch
+    >>> from torchlike.distributed.fsdp.wrap import enable_wrap, wrap
+    >>> with enable_wrap(wrapper_cls=torch.nn.DataParallel):
+    ...     inside = wrap(torch.nn.ReLU())
+    >>> type(inside).__name__, type(wrap(torch.nn.ReLU())).__name__
+    ('DataParallel', 'ReLU')
+    """
+    if getattr(_wrapping, "by", None) is None:
+        return module
+    wrapper, options = _wrapping.by
+    return wrapper(module, **{**options, **wrap_overrides})
 
 
 def chosen(root: Module, policy: Any) -> list[Module]:
