@@ -1,5 +1,7 @@
 """Ints that are given as tensors of one element or as numpy's, and what is no int."""
 
+import enum
+
 import numpy as np
 import pytest
 from story_kit import story
@@ -72,3 +74,18 @@ def test_strangers_are_no_numbers():
     stranger = type("Stranger", (), {"__torch_function__": None})()
     with pytest.raises(TypeError, match="argument 'offset' must be int, not Stranger"):
         call(REGISTRY["diag_embed"], (torchlike.ones(2),), (stranger, 0, 1))
+
+
+class _Rate(float):
+    def __float__(self):
+        return 7.0
+
+
+@story
+def test_numbers_of_other_classes(t):
+    """What is made of a number is that number, whatever its methods say."""
+    x, two = t.tensor([1.0, 2, 3]), enum.IntEnum("Count", {"TWO": 2}).TWO
+    found = [t.where(x > 1, x, two), x.clone().fill_(two), t.tensor([1, 2, 3]) & two, two - x]
+    for n in (two, _Rate(2.5), type("Phase", (complex,), {})(1 + 2j)):
+        found += [x * n, n**x, x.add(x, alpha=n) if n == two else x == n]
+    return found, [y.dtype for y in found]

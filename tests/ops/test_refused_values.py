@@ -35,6 +35,17 @@ REFUSED = [
             "F.pad(t.ones(3, dtype=t.{d}), (1, 1), value={v})",
         )
     ],
+    *[
+        case.format("1 + 2j")
+        for case in (
+            "t.lerp(t.ones(3), t.ones(3), {})", "F.leaky_relu(t.ones(3), {})", "F.threshold(t.ones(3), {}, 0)",
+            "F.threshold(t.ones(3), 0, {})", "F.elu(t.ones(3), {})", "F.celu(t.ones(3), {})",
+            "F.softplus(t.ones(3), {})", "F.hardshrink(t.ones(3), {})", "t.nan_to_num(t.ones(3), {})",
+            "t.logit(t.ones(3), {})", "t.isin(t.ones(3), {})", "t.histc(t.ones(3), 3, {}, 4)",
+            "F.layer_norm(t.ones(3), (3,), eps={})",
+        )
+    ],
+    "t.isin(t.tensor([0, 1]), True)",
     "F.pad(t.ones(3, dtype=t.uint8), (1, 1), value=-5)",
     "F.hardtanh(t.ones(3, dtype=t.int8), -1, 300)",
     "F.hardtanh(t.ones(3, dtype=t.uint8), -1, 3)",

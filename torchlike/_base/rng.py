@@ -170,7 +170,7 @@ class Generator:
     def _restart(self, seed: int, counter: int, engine: State | None = None) -> None:
         """Set seed and counter, and PyTorch's stream where ``engine`` says so: its state, or FRESH from the seed."""
         if state.capture is not None:
-            state.capture.restarted(self, seed, counter)
+            state.capture.restarted(self, seed, counter, engine is FRESH)
         with self._lock:
             self._seed, self._counter = seed, counter
             if engine is FRESH and self._engine is not None:

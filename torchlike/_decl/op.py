@@ -162,6 +162,10 @@ class Op(Kernel):
     def _validate(self, bound: Mapping[str, Any]) -> None:
         for position, arg in enumerate(self.dynamic, 1):
             value = bound[arg.name]
+            if arg.kind == "float" and not arg.is_list and rules.jnp.iscomplexobj(value):
+                raise TypeError(
+                    f"{self.name}(): argument '{arg.public_name}' (position {position}) must be float, not complex"
+                )
             if not arg.is_tensor or arg.is_list:
                 continue
             if value is None and not arg.optional:

@@ -513,5 +513,8 @@ def isin(elements, test_elements, *, assume_unique=False, invert=False, out=None
     for x in (elements, test_elements):
         if isinstance(x, Tensor) and (x.dtype is dtypes.bool or x.dtype.is_complex):
             raise RuntimeError(f"Unsupported input type encountered for isin(): {x.dtype.scalar_name}")
+        if isinstance(x, bool | complex):
+            name = "Bool" if isinstance(x, bool) else "ComplexDouble"
+            raise RuntimeError(f"Unsupported input type encountered for isin(): {name}")
     inputs = (elements, test_elements)
     return call(join.isin, inputs, (invert,)) if out is None else call_out(join.isin, inputs, (invert,), out)

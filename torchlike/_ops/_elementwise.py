@@ -55,6 +55,12 @@ def demand(name, x, kinds):
         )
 
 
+def demand_real(x, *numbers):
+    """RuntimeError where a number is complex that is to be one of ``x``, which is not."""
+    if kind(x) != "c" and any([kind(n) == "c" for n in numbers if hasattr(n, "dtype")]):
+        raise RuntimeError(f"value cannot be converted to type {from_np(x.dtype)} without overflow: it is complex")
+
+
 def is_reduced(x):
     """Whether the dtype is a 16-bit float, in which PyTorch stores but does not compute."""
     return jnp.issubdtype(x.dtype, np.floating) and x.dtype.itemsize == 2

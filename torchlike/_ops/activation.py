@@ -10,7 +10,7 @@ from torchlike._base import result_layouts
 from torchlike._base.dims import wrap_dim
 from torchlike._base.dtypes import get_default_dtype
 from torchlike._decl.op import Inplace, op, pointwise
-from torchlike._ops._elementwise import demand, kind, scalar_name, wide, wide_dtype
+from torchlike._ops._elementwise import demand, demand_real, kind, scalar_name, wide, wide_dtype
 from torchlike._ops.random import numbers, uniform01
 from torchlike._ops.special import bounded_erf
 
@@ -32,6 +32,7 @@ def _activation(schema, f, df, *, dispatched=None, rounded="", doc="", **options
 
     def kernel(self, *numbers):
         demand(dispatched or f"{name}_cpu", self, "f")
+        demand_real(self, *numbers)
         return _wide(f, self, *_rounded("result" in rounded, self, numbers))
 
     def formula(grad, self, *numbers):

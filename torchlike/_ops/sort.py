@@ -11,7 +11,7 @@ from torchlike._decl import rules
 from torchlike._decl.op import op, reduction
 from torchlike._decl.words import aten, spelled
 from torchlike._ops._axes import axis_of, is_floating, put_along, refuse
-from torchlike._ops._elementwise import is_reduced, stored
+from torchlike._ops._elementwise import demand_real, is_reduced, stored
 
 
 def _scatter(grads, indices, self_aval, dim):
@@ -326,6 +326,7 @@ def histc(self, bins, min, max):
     >>> torch.histc(torch.tensor([1., 2., 1.]), bins=4, min=0, max=3)
     tensor([0., 2., 1., 0.])
     """
+    demand_real(self, min, max)
     if not is_floating(self) or jnp.iscomplexobj(self):
         raise NotImplementedError(
             f"\"histogram_cpu\" not implemented for '{from_np(self.dtype).scalar_name}'; use .float()"

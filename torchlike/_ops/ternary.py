@@ -6,7 +6,7 @@ import numpy as np
 from torchlike._base.dtypes import from_np
 from torchlike._decl.op import op, pointwise
 from torchlike._decl.words import aten
-from torchlike._ops._elementwise import broadcast, conj, fused, kind, scalar_name, wide_dtype, widely
+from torchlike._ops._elementwise import broadcast, conj, demand_real, fused, kind, scalar_name, wide_dtype, widely
 
 
 def _mask(condition):
@@ -234,6 +234,7 @@ def _lerp(self, end, weight):
                 f"expected dtype {from_np(self.dtype)} for `{what}` but got dtype {from_np(other.dtype)}; "
                 "convert it with .to(dtype)"
             )
+    demand_real(self, weight)
     number = getattr(weight, "weak_type", False)  # that PyTorch computes with as it is
     self, end, weight = broadcast("lerp", self, end, weight.astype(wide_dtype(self) if number else self.dtype))
     if kind(self) in "bi":
@@ -266,8 +267,7 @@ def _value(value, self):
     """The factor ``value`` of a fused operator in the dtype that computes it; integers drop its fraction."""
     if isinstance(value, int):
         return value
-    if kind(value) == "c" and kind(self) != "c":
-        raise RuntimeError(f"value cannot be converted to type {self.dtype} without overflow: it is complex")
+    demand_real(self, value)
     return value.astype(wide_dtype(self))
 
 

@@ -8,7 +8,7 @@ from jax import lax
 
 from torchlike._decl.op import pointwise
 from torchlike._decl.words import aten
-from torchlike._ops._elementwise import conj, demand, direction, kind, unary, wide, wide_dtype
+from torchlike._ops._elementwise import conj, demand, demand_real, direction, kind, unary, wide, wide_dtype
 
 
 def _zero(grad):
@@ -401,4 +401,5 @@ def relu(self):
 def threshold(self, threshold, value):
     """The elements above ``threshold``, ``value`` in place of the others."""
     demand("threshold", self, "if")
+    demand_real(self, threshold, value)
     return jnp.where(wide(self) <= threshold.astype(wide_dtype(self)), value.astype(self.dtype), self)

@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 # How dispatch treats an input of each type: 1 a plain tensor, 2 a value passed as it is. Others go the slow way.
 KIND: dict[type, int] = {Tensor: 1, float: 2, int: 2, bool: 2, complex: 2, type(None): 2}
 
+# What a number is, whatever methods its class has.
+_NUMBERS: dict[type, Callable[..., Any]] = {float: float.__float__, int: int.__index__, complex: complex.__complex__}
+
 
 def plain(op: Kernel, position: int, x: Any) -> Any:
     """``x``, an input of ``op``, as one that dispatch takes directly."""
@@ -34,6 +37,9 @@ def plain(op: Kernel, position: int, x: Any) -> Any:
         return x
     if isinstance(x, np.generic) and not isinstance(x, np.void | np.str_):
         return x.item()
+    for number, value in _NUMBERS.items():  # of a class made of one, as IntEnum is
+        if isinstance(x, number):
+            return value(x)
     names = [a.public_name for a in op.declaration.dynamic]
     raise no_tensor(op.name, names[position] if position < len(names) else None, position, x)
 

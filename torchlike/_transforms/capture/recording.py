@@ -179,8 +179,10 @@ class Capture(Overlay):
             self.generators[id(source)] = Draws(source, seed, counter)
         return self.generators[id(source)]
 
-    def restarted(self, source: Any, seed: int, counter: int) -> None:
-        """The function sets the state of a random generator."""
+    def restarted(self, source: Any, seed: int, counter: int, seeds: bool) -> None:
+        """The function sets the state of a random generator; ``seeds``: to the start of a seed, wherever it is now."""
+        if seeds:
+            self.refuse(_RESEEDS)
         draws = self._draws(source, source.initial_seed(), source.counter)
         draws.moved = counter if seed == draws.seed else -1
         if draws.place is None:

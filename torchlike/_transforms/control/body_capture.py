@@ -70,10 +70,10 @@ class BodyCapture(Capture):
     def check(self, getter: Callable[..., Any]) -> Any:
         return getter() if self.outer is None else self.outer.check(getter)
 
-    def restarted(self, source: Any, seed: int, counter: int) -> None:
+    def restarted(self, source: Any, seed: int, counter: int, seeds: bool) -> None:
         self.seeds.setdefault(id(source), (source, source.initial_seed(), source.counter, source._position()))
         if self.outer is not None:
-            self.outer.restarted(source, seed, counter)
+            self.outer.restarted(source, seed, counter, seeds)
 
     def settle(self) -> None:
         """Refuse that random generators are elsewhere than they were, but for draws; put them back then."""

@@ -24,6 +24,12 @@ class Arrays:
         """The arrays from outside that were read."""
         return [read.holder for read in self.reads.found.values() if read.kind == "array"]
 
+    def under_settings(self, args: tuple[Any, ...], writes: bool) -> None:
+        """Note how numpy treats errors, or how it writes numbers, where one of its values is given to a function."""
+        if any([isinstance(x, np.ndarray | np.generic) for x in args]):
+            setting, name = (_options, "numpy's printoptions") if writes else (_errors, "numpy's errstate")
+            self.reads.add("setting", setting, None, setting(), name)
+
     def shows_arrays(self, f: Any, args: tuple[Any, ...]) -> None:
         """Refuse a call that shows the memory of what was there before under another name, to write there."""
         if f in (memoryview, np.frombuffer) and args and not isinstance(args[0], bytes):
@@ -36,6 +42,18 @@ class Arrays:
         for x in _written(f, args, kwargs, owner):
             if isinstance(x, np.ndarray) and not self.is_made(x):  # type: ignore[attr-defined]
                 self.refuse_change(f"writes to {self.reads.name(x)}")  # type: ignore[attr-defined]
+
+
+# The variable that holds numpy's errstate, which takes 13 us to tell.
+_errstate = getattr(getattr(np._core, "umath", None), "_extobj_contextvar", None)
+
+
+def _errors() -> Any:
+    return f"{np.geterr()}{np.geterrcall()}" if _errstate is None else _errstate.get()
+
+
+def _options() -> str:
+    return str(np.get_printoptions())
 
 
 def _written(f: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any], owner: Any) -> list[Any]:

@@ -84,6 +84,7 @@ class Calls(CFunctions):
         if inner is not None:
             return self.call(getattr(f, inner), args, kwargs)
         if trusted_class(kind):
+            self.seen(f)
             return self.leaf(f, args, kwargs)
         found = self.in_class(kind, "__call__")
         if found is MISSING:
@@ -257,7 +258,10 @@ class Calls(CFunctions):
             result = f(*args, **kwargs) if door is None else door(f, args, kwargs)
         else:
             net = Net()
+            self.under_settings(args, False)
             result = net.call(f, args, kwargs) if door is None else net.call(door, (f, args, kwargs), _NONE)
+            if type(result) is str:
+                self.under_settings(args, True)
         if listener is not None:
             result = listener.after(f, args, kwargs, result)
         if getrefcount(result) == VARIABLE and type(result) not in PLAIN and not self.shows_outside(result):

@@ -18,7 +18,7 @@ from torchlike._transforms.interpreter.live import may_live
 from torchlike._transforms.interpreter.operators import contained, subscript
 from torchlike._transforms.interpreter.protocols import HOLDERS, Protocols, is_iterator
 from torchlike._transforms.interpreter.reads import MISSING, entry_name, is_container
-from torchlike._transforms.interpreter.trust import PLAIN, hidden, own, trusted_class
+from torchlike._transforms.interpreter.trust import PLAIN, computed, hidden, own, trusted_class
 
 if TYPE_CHECKING:
     from torchlike._decl.typed import Value
@@ -142,7 +142,7 @@ class Objects(Protocols):
             return found
         if isinstance(get, types.FunctionType):
             return self.call(get, (found, x, cls))
-        return found.__get__(x, cls)
+        return found.__get__(x, cls) if x is None or not computed(found) else self._slot(found, x, cls)
 
     def _slot(self, found: Any, x: Any, cls: type) -> Any:
         """What a slot, or an attribute that C computes, holds for ``x``."""
@@ -326,6 +326,8 @@ class Objects(Protocols):
         if kind in _C_METHODS and getattr(value, "__self__", None) is x:
             return value
         if type(x) is np.ndarray:
+            if name == "flags":
+                self.refuse(f"reads the flags of {self.reads.name(x)}")
             self.reads.whole(x)
             return value
         if kind in PLAIN or getattr(x, name, MISSING) is value:

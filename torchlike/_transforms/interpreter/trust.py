@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import contextvars
 import datetime
 import functools
@@ -43,8 +44,9 @@ _BELOW = (*_TRUSTED[1:], "opt_einsum", "scipy", "typing_extensions")  # what jax
 _AS_IT_IS = ("torchlike.utils.checkpoint",)  # but for functions that call modules which they are given
 _CALLS_MODULES = frozenset(("checkpoint_sequential",))
 # Standard library code that keeps caches of its own or runs code at will: what it gives depends on its arguments.
-_SETTLED = ("re", "inspect", "dis", "typing", "abc", "_collections_abc", "string", "textwrap", "keyword", "fractions",
-            "decimal", "numbers", "sre_compile", "sre_parse", "types", "itertools", "warnings")  # fmt: skip
+_SETTLED = ("re", "typing", "abc", "_collections_abc", "keyword", "fractions", "decimal", "numbers", "sre_compile",
+            "sre_parse", "types", "itertools", "warnings")  # fmt: skip
+_LOOKS_INTO = frozenset(("get_type_hints",))  # of these: what it gives depends on what its arguments hold
 _STDLIB = os.path.realpath(sysconfig.get_path("stdlib")) + os.sep
 _PACKAGES = (sysconfig.get_path("purelib"), sysconfig.get_path("platlib"))
 _MODULES = os.path.join("torchlike", "nn", "modules") + os.sep
@@ -100,7 +102,7 @@ def _runs(name: str, filename: str) -> bool:
 def trusted(function: Any) -> bool:
     """Whether a Python function runs as it is, because all that it reads is its arguments' or this library's."""
     runs = _runs(function.__globals__.get("__name__") or "", function.__code__.co_filename)
-    return runs and function.__name__ not in _CALLS_MODULES
+    return runs and function.__name__ not in _CALLS_MODULES and function.__name__ not in _LOOKS_INTO
 
 
 @lru_cache(4096)
@@ -155,15 +157,37 @@ _CONSTANT = frozenset((
     datetime.date, datetime.datetime, datetime.timedelta, datetime.timezone, re.Pattern,
     types.CodeType, types.CellType,
 ))  # fmt: skip
+_BUILT_ON = frozenset((dict, list, set, bytearray, collections.OrderedDict, collections.defaultdict, collections.deque))
+_FUNCTIONS = (np.ufunc, type(np.sum))
+_VIEWS = (np.void, np.flatiter, np.nditer, np.broadcast)  # of arrays, whose numbers they show
+_METHODS = frozenset((
+    types.FunctionType, types.MethodType, types.BuiltinFunctionType, types.MethodDescriptorType,
+    types.WrapperDescriptorType, types.ClassMethodDescriptorType, types.MethodWrapperType, staticmethod, classmethod,
+    property, type(functools.lru_cache(len)),
+))  # fmt: skip
 
 
 def hidden(cls: type) -> bool:
     """Whether instances of a class hold, in C, what can change and what no guard can compare."""
-    if cls in PLAIN or cls in _CONSTANT or _below(cls.__module__, _TRUSTED) or issubclass(cls, type | BaseException):
+    if cls in PLAIN or cls in _CONSTANT or issubclass(cls, type | BaseException):
         return False
+    if _below(cls.__module__, _TRUSTED):
+        return _of_numpy(cls) and cls not in _FUNCTIONS and (bool(cls.__dictoffset__) or issubclass(cls, _VIEWS))
     if not cls.__flags__ & 1 << 9:
-        return True
-    return _written_in_c(cls.__module__)
+        return cls is not object and cls not in _BUILT_ON
+    return _written_in_c(cls.__module__) or any(map(hidden, cls.__mro__[1:]))
+
+
+def computed(descriptor: Any) -> bool:
+    """Whether C computes what a descriptor gives of the object that it is read from, other than a method of it."""
+    cls = type(descriptor)
+    if cls in _METHODS or _below(cls.__module__, _TRUSTED):
+        return False
+    return not cls.__flags__ & 1 << 9 or _written_in_c(cls.__module__)
+
+
+def _of_numpy(cls: type) -> bool:
+    return _below(cls.__module__, ("numpy",)) and not issubclass(cls, np.ndarray)
 
 
 @lru_cache(4096)

@@ -1,0 +1,138 @@
+"""What inspect, ctypes and numpy tell of objects that have changed since, and settings of numpy; see test_stale."""
+
+import ctypes
+import inspect
+import string
+import types
+import typing
+
+import numpy as np
+import pytest
+from compile_kit import numbers, same
+from guard_kit import x2
+from stale_kit import Stories, calls, never_stale, of_state
+
+import torchlike as torch
+
+STORIES = Stories()
+story = STORIES.story
+
+
+def scaled(k=2.0):
+    "ab"
+    return k
+
+
+def _function():
+    return types.FunctionType(scaled.__code__, globals(), "scaled", scaled.__defaults__)
+
+
+def _kind():
+    return type("Kind", (), {"n": 2, "__annotations__": {"n": int}})
+
+
+class Pair(ctypes.Structure):
+    _fields_ = [("first", ctypes.c_float), ("rest", ctypes.c_float * 2)]
+
+
+def _set(name, value):
+    return lambda s: setattr(s, name, value)
+
+
+def _put(key, value):
+    return lambda s: s.__setitem__(key, value)
+
+
+_DEFAULTS = _set("__defaults__", (5.0,))
+INSPECTED = {
+    "defaults": (_function, lambda x, s: x * inspect.signature(s).parameters["k"].default, _DEFAULTS),
+    "a_signature": (
+        _function, lambda x, s: x * len(inspect.signature(s).parameters), _set("__signature__", inspect.Signature()),
+    ),
+    "a_specification": (_function, lambda x, s: x * inspect.getfullargspec(s).defaults[0], _DEFAULTS),
+    "documentation": (_function, lambda x, s: x * len(inspect.getdoc(s) or ""), _set("__doc__", "abcd")),
+    "hints": (
+        _kind, lambda x, s: x * (typing.get_type_hints(s)["n"] is int), lambda s: s.__annotations__.update(n=str),
+    ),
+    "members": (_kind, lambda x, s: x * len([n for n, _ in inspect.getmembers(s()) if n[0] != "_"]), _set("m", 1)),
+    "static_attributes": (_kind, lambda x, s: x * inspect.getattr_static(s(), "n"), _set("n", 5)),
+    "whether_it_is_a_function": (lambda: [scaled], lambda x, s: x * inspect.isfunction(s[0]), _put(0, 3)),
+    "a_template": (lambda: string.Template("$n"), lambda x, s: x * float(s.substitute(n=2)), _set("template", "7")),
+    "an_array_of_c": (lambda: (ctypes.c_float * 2)(1, 2), lambda x, s: x * s[1], _put(1, 5.0)),
+    "numbers_of_c": (lambda: (ctypes.c_float * 2)(1, 2), lambda x, s: x * sum(s), _put(1, 5.0)),
+    "a_field_of_c": (lambda: Pair(1, (2, 3)), lambda x, s: x * s.first, _set("first", 5.0)),
+    "an_array_in_a_field": (lambda: Pair(1, (2, 3)), lambda x, s: x * s.rest[1], lambda s: _put(1, 5.0)(s.rest)),
+    "a_record": (lambda: np.ones(2, [("a", "f4")])[0], lambda x, s: x * s["a"], _put("a", 5.0)),
+    "a_polynomial": (lambda: np.poly1d([1.0, 2.0]), lambda x, s: x * s(2.0), _put(0, 5.0)),
+    "flags": (lambda: np.ones(2), lambda x, s: x * s.flags.writeable, lambda s: s.setflags(write=False)),
+}  # fmt: skip
+for name, (make, f, change) in INSPECTED.items():
+    STORIES[name] = of_state(make, f, [change])
+
+
+@story
+def a_vectorized_function(wrap):
+    scale = [1.0]
+    twice = np.vectorize(lambda t: t * scale[0])
+    return calls(wrap(lambda x: x * float(twice(2.0))), lambda i: scale.append(scale.pop() + 1))
+
+
+@story
+def the_errstate(wrap):
+    zero = [np.float64(0)]
+
+    def f(x):
+        try:
+            return x * float(1 / zero[0] > 0)
+        except FloatingPointError:
+            return x * 7
+
+    run, found = wrap(f), []
+    for mode in ("ignore", "raise", "ignore"):
+        with np.errstate(divide=mode):
+            found += [run(x2()), run(x2())]
+    return found
+
+
+@story
+def the_printoptions(wrap):
+    third, found = np.array([1 / 3]), []
+    run = wrap(lambda x: x * len(str(third)))
+    for precision in (8, 2, 8):
+        with np.printoptions(precision=precision):
+            found += [run(x2()), run(x2())]
+    return found
+
+
+@story
+def a_seed_that_was_the_last_one_too(wrap):
+    def f(x):
+        with torch.random.fork_rng():
+            torch.manual_seed(0)
+            first = torch.rand(2)
+        return x + first + torch.rand(2)
+
+    return calls(wrap(f), lambda i: None)
+
+
+@pytest.mark.parametrize("name", STORIES)
+def test_nothing_is_stale(name):
+    never_stale(STORIES[name])
+
+
+@pytest.mark.filterwarnings("ignore:Anomaly Detection", "ignore:Error detected")
+def test_anomaly_mode_looks_into_compiled_functions():
+    weight = torch.ones(2, requires_grad=True)
+
+    def step(x):
+        weight.grad = None
+        (weight.log() * x).sum().backward()
+        return weight.grad.clone()
+
+    run = torch.compile(step)
+    same(numbers(run(x2())), numbers(step(x2())))
+    with torch.no_grad():
+        weight.zero_()
+    with torch.autograd.detect_anomaly(), pytest.raises(RuntimeError, match="returned nan values"):
+        run(x2() * 0)
+    assert run(x2()).isinf().all()
