@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import ast
+import re
 import sys
 import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+from torchlike._core.dispatch.layers import LAYERS
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 PACKAGE = "torchlike"
@@ -155,6 +158,26 @@ def test_every_package_has_its_init_file():
     """A folder without one would be left out of a built distribution."""
     files = (REPOSITORY / PACKAGE).rglob("*.py")
     assert not [file.parent for file in files if not (file.parent / "__init__.py").is_file()]
+
+
+def test_every_folder_says_what_it_holds():
+    """What lives there, what may import it, where to start reading; and what it names is there."""
+    for folder in {file.parent for file in (REPOSITORY / PACKAGE).rglob("*.py")}:
+        text = (folder / "README.md").read_text()
+        assert text.startswith(f"# {folder.relative_to(REPOSITORY)}\n")
+        assert "**May be imported by:**" in text
+        start = text.partition("**Start reading at:**")[2]
+        named = re.findall(r"`([\w/]+\.(?:py|md))`", start)
+        places = (folder, REPOSITORY / PACKAGE, REPOSITORY)
+        assert named and all(any((place / name).is_file() for place in places) for name in named), (folder, named)
+
+
+def test_the_table_of_layers_of_a_call_is_the_list():
+    """docs/internals.md names them in the order in which a call passes them."""
+    page = (REPOSITORY / "docs" / "internals.md").read_text()
+    table = page.partition("| layer | active while |")[2].partition("\n\n")[0]
+    named = [line.split("|")[1].strip().strip("`") for line in table.splitlines()[2:]]
+    assert [name for name in named if name not in ("overrides", "autograd", "executor")] == [x.name for x in LAYERS]
 
 
 ABOVE, INSIDE, FOREIGN = "from a layer above its own", "inside a function", "is no runtime dependency"
