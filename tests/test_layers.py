@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from torchlike._core.dispatch.layers import LAYERS
+from torchlike._core.dispatch import layers
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 PACKAGE = "torchlike"
@@ -177,7 +177,8 @@ def test_the_table_of_layers_of_a_call_is_the_list():
     page = (REPOSITORY / "docs" / "internals.md").read_text()
     table = page.partition("| layer | active while |")[2].partition("\n\n")[0]
     named = [line.split("|")[1].strip().strip("`") for line in table.splitlines()[2:]]
-    assert [name for name in named if name not in ("overrides", "autograd", "executor")] == [x.name for x in LAYERS]
+    besides = ("overrides", "autograd", "executor")
+    assert [name for name in named if name not in besides] == [layer.name for layer in layers.LAYERS]
 
 
 ABOVE, INSIDE, FOREIGN = "from a layer above its own", "inside a function", "is no runtime dependency"

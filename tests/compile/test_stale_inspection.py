@@ -1,8 +1,10 @@
 """What inspect, ctypes and numpy tell of objects that have changed since, and settings of numpy; see test_stale."""
 
 import ctypes
+import functools
 import inspect
 import string
+import sys
 import types
 import typing
 
@@ -64,6 +66,12 @@ INSPECTED = {
     "an_array_in_a_field": (lambda: Pair(1, (2, 3)), lambda x, s: x * s.rest[1], lambda s: _put(1, 5.0)(s.rest)),
     "a_record": (lambda: np.ones(2, [("a", "f4")])[0], lambda x, s: x * s["a"], _put("a", 5.0)),
     "a_polynomial": (lambda: np.poly1d([1.0, 2.0]), lambda x, s: x * s(2.0), _put(0, 5.0)),
+    "whether_it_is_callable": (_kind, lambda x, s: x * (2 if callable(s()) else 1), _set("__call__", len)),
+    "the_name_of_a_class": (_kind, lambda x, s: x * len(s.__name__), _set("__name__", "Name")),
+    "another_partial": (
+        lambda: functools.partial(torch.mul, 2.0), lambda x, s: s(x),
+        lambda s: s.__setstate__((torch.add, (3.0,), {}, {})),
+    ),
     "flags": (lambda: np.ones(2), lambda x, s: x * s.flags.writeable, lambda s: s.setflags(write=False)),
 }  # fmt: skip
 for name, (make, f, change) in INSPECTED.items():
@@ -75,6 +83,62 @@ def a_vectorized_function(wrap):
     scale = [1.0]
     twice = np.vectorize(lambda t: t * scale[0])
     return calls(wrap(lambda x: x * float(twice(2.0))), lambda i: scale.append(scale.pop() + 1))
+
+
+def _settings(get, choose, values):
+    def story(wrap):
+        run, before, found = wrap(lambda x: (x + 1, get())), get(), []
+        for value in values:
+            choose(value)
+            found += [run(x2()), run(x2())]
+        choose(before)
+        return found
+
+    return story
+
+
+INVARIANTS = torch.sparse.check_sparse_tensor_invariants
+STORIES |= {
+    "invariants": _settings(
+        INVARIANTS.is_enabled, lambda on: INVARIANTS.enable() if on else INVARIANTS.disable(), (False, True)
+    ),
+    "multithreading": _settings(
+        torch.autograd.is_multithreading_enabled, torch.autograd.set_multithreading_enabled, (True, False)
+    ),
+    "the_folder_of_downloads": _settings(torch.hub.get_dir, torch.hub.set_dir, ("/a", "/b")),
+}
+
+
+@story
+def what_a_mode_inside_reads(wrap):
+    scale = [2.0]
+
+    class Scaling(torch.overrides.TorchFunctionMode):
+        def __torch_function__(self, function, types, args=(), kwargs=None):
+            return function(*args, **(kwargs or {})) * scale[0]
+
+    def f(x):
+        with Scaling():
+            return torch.sin(x)
+
+    return calls(wrap(f), lambda i: scale.append(scale.pop() + 1))
+
+
+@story
+def the_frame_of_who_calls(wrap):
+    def name():
+        return sys._getframe(1).f_code.co_name
+
+    return calls(wrap(lambda x: x * len(name())), lambda i: None)
+
+
+@story
+def a_kernel_that_was_registered_later(wrap):
+    library = torch.library.Library(f"stale_kernels_{id(wrap)}", "DEF")
+    library.define("scale(Tensor x) -> Tensor")
+    library.impl("scale", lambda x: x * 2, "CompositeExplicitAutograd")
+    op = getattr(torch.ops, library.ns).scale
+    return calls(wrap(lambda x: op(x)), lambda i: library.impl("scale", lambda x: x * 3, "CPU") if i == 0 else None)
 
 
 @story

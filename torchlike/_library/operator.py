@@ -65,11 +65,18 @@ class Operator:
     def call(self, args: tuple, kwargs: dict) -> Any:
         """Run the operator from the top."""
         args, kwargs = self.binder(args, kwargs)
+        if state.capture is not None:
+            state.capture.check(self._registered)
         if self in BELOW.seen:
             return self._seen(args, kwargs)
         if state.active & AUTOCAST:
             return self._autocast(args, kwargs)
         return self._transformed(args, kwargs)
+
+    def _registered(self) -> tuple:
+        """All that was registered for it, in a form that can be compared."""
+        tables = {**self.kernels}, {**self.dispatch_rules}, {**self.autocast}, {*self.disabled}
+        return (*tables, self.default, self.fake, self.formula, self.vmap_rule)
 
     def _autocast(self, args: tuple, kwargs: dict) -> Any:
         """Cast the arguments, if autocast is on where one of them is and the operator says to what; the rest is off.

@@ -7,6 +7,7 @@ import contextvars
 import functools
 import math
 import operator
+import sys
 import types
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -65,6 +66,10 @@ class CFunctions(Arrays):
             return self._sum(*args, **kwargs)
         self.shows_arrays(f, args)
         pure = f in trust.PURE or module in trust.PURE_MODULES
+        if f is sys._getframe:  # by what makes a class, for the name of its module
+            pure = self.frame.globals.get("__name__") in ("collections", "enum", "typing")
+        if f is callable and not isinstance(args[0], type | Tensor) and not trust.trusted_class(type(args[0])):
+            return self.in_class(type(args[0]), "__call__") is not MISSING
         if module in ("_bisect", "_heapq") and args and type(args[0]) is list:
             if not self.is_made(args[0]):
                 return self.change_first(f, args, kwargs)

@@ -68,6 +68,8 @@ class Calls(CFunctions):
             return self.call(f.__wrapped__, args, kwargs)
         if kind is functools.partial:
             if not self.is_made(f):
+                for name in ("func", "args", "keywords"):
+                    self.reads.add("attr", f, name, getattr(f, name), f"{self.reads.name(f)}.{name}")
                 self.reads.whole(f.keywords)
             return self.call(f.func, (*f.args, *args), {**f.keywords, **kwargs})
         if "cython_function" in kind.__name__:

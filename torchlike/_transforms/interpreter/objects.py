@@ -296,16 +296,25 @@ class Objects(Protocols):
             return getattr(x, name)
         above = getattr(meta, name, MISSING) if meta is type else self.in_class(meta, name)
         if above is not MISSING and self._overrides(above):
-            return getattr(x, name) if trusted_class(meta) or name.startswith("__") else self.bound(above, x, meta)
+            if not trusted_class(meta) and not name.startswith("__"):
+                return self.bound(above, x, meta)
+            return self._told_by_meta(x, name)
         found = self.in_class(x, name)
         if found is not MISSING:
             return self._live_member(x, name, found) if may_live(found) else self.bound(found, None, x)
         if above is not MISSING:
-            return getattr(x, name) if meta is type else self.bound(above, x, meta)
+            return self._told_by_meta(x, name) if meta is type else self.bound(above, x, meta)
         fallback = MISSING if meta is type else self.in_class(meta, "__getattr__")
         if isinstance(fallback, types.FunctionType):
             return self.call(fallback, (x, name))
         return getattr(x, name)
+
+    def _told_by_meta(self, x: type, name: str) -> Any:
+        """An attribute of a class that ``type`` defines, such as its name."""
+        value = getattr(x, name)
+        if not self.is_made(x) and getattr(x, name) is value:
+            self.reads.add("attr", x, name, value, f"{x.__qualname__}.{name}")
+        return value
 
     def _of_builtin(self, x: Any, name: str) -> Any:
         """An attribute of an object that C or this library defines."""

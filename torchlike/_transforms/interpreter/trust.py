@@ -37,7 +37,7 @@ _WATCHED = (
     "torchlike._functions.info", "torchlike._functions.functional_call", "torchlike.fx.graph_module",
     "torchlike.compiler._module", "torchlike.distributions", "torchlike.amp.grad_scaler",
     "torchlike.cuda.amp.grad_scaler", "torchlike.cpu.amp.grad_scaler", "torchlike.distributed.fsdp._fully_shard",
-    "torchlike.futures",
+    "torchlike.futures", "torchlike.hub",
 )  # fmt: skip
 _TRUSTED = ("torchlike", "jax", "jaxlib", "numpy", "ml_dtypes")
 _BELOW = (*_TRUSTED[1:], "opt_einsum", "scipy", "typing_extensions")  # what jax itself is made of
@@ -56,7 +56,7 @@ PURE_MODULES = frozenset(("math", "cmath", "_operator", "itertools", "_functools
                           "unicodedata", "binascii", "zlib", "_abc", "_typing"))  # fmt: skip
 PURE = frozenset((
     abs, all, any, ascii, bin, callable, chr, divmod, format, hash, hex, id, isinstance, issubclass, max, min, oct, ord,
-    pow, repr, round, sorted, sum, sys.getsizeof, sys.intern, sys._getframe, functools.reduce,
+    pow, repr, round, sorted, sum, sys.getsizeof, sys.intern, functools.reduce,
 ))  # fmt: skip
 PURE_TYPES = frozenset((
     bool, int, float, complex, str, bytes, bytearray, tuple, list, dict, set, frozenset, slice, range, enumerate, zip,
@@ -81,7 +81,8 @@ _NUMPY = (
 _NUMPY_NAMES = frozenset(("fromfile", "save", "savez", "savetxt", "load", "loadtxt", "memmap", "copyto", "put", "place",
                           "putmask", "put_along_axis", "fill_diagonal", "set_printoptions", "seterr"))  # fmt: skip
 # What of this package gives Python numbers that change from call to call, or changes what it is given.
-_CHANGING = frozenset(("initial_seed", "seed", "get_rng_state", "set_rng_state", "_version", "data_ptr"))
+_CHANGING = frozenset(("initial_seed", "seed", "get_rng_state", "set_rng_state", "_version", "data_ptr",
+                       "is_multithreading_enabled", "is_enabled"))  # fmt: skip
 
 
 @lru_cache(8192)
