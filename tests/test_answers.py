@@ -247,16 +247,6 @@ def test_flags_of_libraries(t):
     t.backends.cuda.enable_flash_sdp(True)
 
 
-def test_shared_memory_is_not_silent():
-    torchlike.set_warn_always(True)
-    try:
-        with pytest.warns(UserWarning, match="sends copies of tensors"):
-            assert torchlike.ones(2).share_memory_().is_shared()
-    finally:
-        torchlike.set_warn_always(False)
-    assert not torchlike.ones(2).is_shared()
-
-
 # -- profiles ------------------------------------------------------------------------------------------
 
 

@@ -1,4 +1,4 @@
-"""torch.multiprocessing: Python's own, with ``spawn``. Tensors that are sent to other processes are copied.
+"""torch.multiprocessing: Python's own, with ``spawn``. Processes that are sent a tensor of the CPU share its memory.
 
 Heavy computing belongs in spawned processes: XLA's threads do not survive a fork, and have the parent compute.
 """
@@ -11,6 +11,7 @@ from multiprocessing import connection as connection
 from multiprocessing import get_context, process, reduction
 from typing import Any
 
+from torchlike._core.conversion import processes
 from torchlike.interop.alias import missing_names
 
 __all__ = [
@@ -20,6 +21,8 @@ __all__ = [
 ]  # fmt: skip
 
 __getattr__ = missing_names(__name__)
+
+processes.install()
 
 _STRATEGIES = {"file_descriptor", "file_system"}
 _strategy = ["file_descriptor"]
@@ -36,7 +39,7 @@ def get_sharing_strategy() -> str:
 
 
 def set_sharing_strategy(new_strategy: str) -> None:
-    """Keep the name of a way to share memory; tensors are copied in any case. AssertionError for an unknown one."""
+    """Keep the name of a way to share memory; there is but one. AssertionError for an unknown name."""
     if new_strategy not in _STRATEGIES:
         raise AssertionError(f"invalid sharing strategy {new_strategy!r}, expected one of {sorted(_STRATEGIES)}")
     _strategy[0] = new_strategy

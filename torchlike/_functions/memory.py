@@ -1,8 +1,10 @@
 """Memory of tensors that other processes or devices could reach, and settings of old."""
 
+import importlib
 import warnings
 
 import torchlike._base.device as devices
+import torchlike._core.tensor.process_memory as process_memory
 from torchlike._base.dtypes import TENSOR_TYPES
 from torchlike._base.once import warn_once
 from torchlike._core.tensor.host_memory import demand_accelerator
@@ -14,24 +16,29 @@ from torchlike._functions._install import function, method
 
 @method()
 def share_memory_(self):
-    """The tensor itself. Other processes get copies of it: what they change is not seen here (a warning says so).
+    """The tensor itself, its numbers in memory that processes share: what one of them writes, the others read.
+
+    That is so for processes that are forked, and for those that it is sent to by ``multiprocessing``. Where memory
+    cannot be shared (on Windows) they get copies, and a warning says so.
 
     >>> import torchlike as torch
-    >>> torch.ones(2).share_memory_().is_shared()  # doctest: +SKIP
+    >>> torch.ones(2).share_memory_().is_shared()
     True
     """
-    warn_once(
-        "share_memory_(): torchlike sends copies of tensors to other processes; what one of them changes, the others "
-        "do not see. Send results back through a queue instead.",
-        stacklevel=3,
-    )
-    untyped_storage(self).share_memory_()
+    storage = untyped_storage(self).share_memory_()._storage
+    if process_memory.file_of(storage) is None and self.device.type == "cpu" and self.numel():
+        warn_once(
+            "share_memory_(): other processes get copies of the tensor here; what one of them changes, the others do "
+            "not see. Send results back through a queue instead.",
+            stacklevel=3,
+        )
+    importlib.import_module("torchlike.multiprocessing")  # which says how tensors are sent, and loads slowly
     return self
 
 
 @method()
 def is_shared(self):
-    """Whether :meth:`share_memory_` was called for the tensor's memory, or it is not on the CPU."""
+    """Whether the tensor's memory is shared by :meth:`share_memory_`, or it is not on the CPU."""
     return self.device.type == "cuda" or untyped_storage(self).is_shared()
 
 

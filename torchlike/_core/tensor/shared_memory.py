@@ -65,6 +65,7 @@ class Unread:
 _NUMBERS = frozenset({Array, Unread})  # of what the memory has the numbers
 _slot: Any = Storage.__dict__["value"]
 _get, _set = _slot.__get__, _slot.__set__
+set_form = _set
 
 
 def _refuse_in_capture() -> None:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import torchlike._base.device as devices
+import torchlike._core.tensor.process_memory as process_memory
 from torchlike._base.dtypes import (
     bfloat16,
     complex64,
@@ -179,10 +180,11 @@ class UntypedStorage(given.StorageBase):
         return -1 if self.device.type == "cpu" else self.device.index or 0
 
     def share_memory_(self) -> UntypedStorage:
-        """This; what is sent to other processes is copied (see :mod:`torch.multiprocessing`)."""
+        """This, its bytes in memory that other processes map when they are sent it, or are forked."""
         if self.is_meta:
             raise RuntimeError("share_memory_(): only available on CPU; a storage on meta has no memory")
-        SHARED.add(self._storage)
+        if not process_memory.share(self._storage):
+            SHARED.add(self._storage)
         return self
 
     def pin_memory(self, device: DeviceLike = "cuda") -> UntypedStorage:
@@ -229,7 +231,8 @@ class UntypedStorage(given.StorageBase):
         return False
 
     def is_shared(self) -> bool:
-        return self._storage in SHARED or self._storage in FILES
+        cell = self._storage
+        return process_memory.file_of(cell) is not None or cell in SHARED or cell in FILES
 
     def resize_(self, size: int) -> UntypedStorage:
         """Give up the memory (``size`` 0), or take as much as the tensors over it need again, filled with zeros.
@@ -314,7 +317,7 @@ class UntypedStorage(given.StorageBase):
 
 
 SHARED: weakref.WeakSet[Storage] = weakref.WeakSet()
-"""The storages that share_memory_() was called for."""
+"""Storages that share_memory_() was called for in vain: they are empty, or not on the CPU."""
 
 FILES: weakref.WeakSet[Storage] = weakref.WeakSet()
 """Storages read from files. Tensors over parts of them are copies: PyTorch's see what is written to the same bytes."""
@@ -444,7 +447,7 @@ class TypedStorage:
         self._untyped_storage.resize_(size * self.dtype.itemsize)
 
     def share_memory_(self) -> TypedStorage:
-        """This; what is sent to other processes is copied."""
+        """As :meth:`UntypedStorage.share_memory_`."""
         self._untyped_storage.share_memory_()
         return self
 

@@ -133,7 +133,7 @@ class ConvertMethods:
         return self._apply(lambda t: t.to(device))
 
     def share_memory(self):
-        """Does nothing: arrays are immutable, so processes cannot write to shared ones. Returns self.
+        """Move parameters and buffers to memory that processes share, see :meth:`Tensor.share_memory_`. Returns self.
 
         RuntimeError for a lazy module that has not been called yet.
         """

@@ -14,6 +14,7 @@ import numpy as np
 
 import torchlike._executor.immediate as immediate
 from torchlike._base.bits import X64
+from torchlike._core.conversion.processes import SENT
 from torchlike._core.tensor.tensor import Tensor, fresh
 from torchlike.utils.data._utils.collate import is_host_data
 
@@ -27,7 +28,8 @@ class _Pickler(pickle.Pickler):
 
     def __init__(self, out: io.BytesIO, buffers: list[pickle.PickleBuffer]) -> None:
         super().__init__(out, pickle.HIGHEST_PROTOCOL, buffer_callback=buffers.append)
-        self.dispatch_table = ForkingPickler(out).dispatch_table
+        table = ForkingPickler(out).dispatch_table
+        self.dispatch_table = {kind: table[kind] for kind in table if kind not in SENT}  # batches are copies
 
     def reducer_override(self, obj: Any) -> Any:  # pickle's name
         if not isinstance(obj, Tensor):
