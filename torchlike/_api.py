@@ -22,6 +22,7 @@ import torchlike._functions.pointwise
 import torchlike._functions.products
 import torchlike._functions.random
 import torchlike._functions.random_like
+import torchlike._functions.fake_quantization
 import torchlike._functions.rare
 import torchlike._functions.vendors
 import torchlike._functions.rearrange

@@ -83,6 +83,7 @@ t.trapz(c(x(3)))
 t.cumulative_trapezoid(c(x(3)), c(x(3)))
 t.cumulative_trapezoid(c(x(3)))
 t.logcumsumexp(c(x(3)), 0)
+t.fake_quantize_per_tensor_affine(c(x(3)), 0.1, 0, 0, 5)
 t.sum(c(x(3)))
 t.sum(c(x(3)), dtype=t.float16)
 t.sum(c(x(3, 4)), 0)
@@ -334,8 +335,7 @@ PARTS = {
     "nll_loss2d": "nll_loss", "grid_sampler": "grid_sample", "lu_with_info": "lu", "_pad": "pad",
     "multilabel_margin_loss_forward": "multilabel_margin_loss", "_flash_attention": "scaled_dot_product_attention",
 }  # fmt: skip
-ABSENT = frozenset(["_addmm_activation", "_native_multi_head_attention", "mkldnn_rnn_layer",
-                    "fake_quantize_per_tensor_affine"])  # fmt: skip
+ABSENT = frozenset(["_addmm_activation", "_native_multi_head_attention", "mkldnn_rnn_layer"])
 
 
 @pytest.mark.parametrize("kind", KINDS)

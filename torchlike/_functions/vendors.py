@@ -28,8 +28,6 @@ _FUNCTIONS = {
     "batch_norm_stats": ("input eps", _BATCH_NORM),
     "batch_norm_update_stats": ("input running_mean running_var momentum", _BATCH_NORM),
     "choose_qparams_optimized": ("input numel n_bins ratio bit_width", _FAKE),
-    "fake_quantize_per_channel_affine": ("input scale zero_point axis quant_min quant_max", _FAKE),
-    "fake_quantize_per_tensor_affine": ("input scale zero_point quant_min quant_max", _FAKE),
     "fbgemm_linear_fp16_weight": ("input packed_weight bias output=None", _FBGEMM),
     "fbgemm_linear_fp16_weight_fp32_activation": ("input packed_weight bias output=None", _FBGEMM),
     "fbgemm_linear_int8_weight": (

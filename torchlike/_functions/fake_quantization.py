@@ -1,0 +1,114 @@
+"""Rounding floats to what an integer type would keep of them, with a gradient."""
+
+from __future__ import annotations
+
+import jax.numpy as jnp
+import numpy as np
+
+import torchlike._base.dtypes as dtypes
+from torchlike._base.dims import wrap_dim
+from torchlike._core.dispatch.dispatch import call
+from torchlike._core.tensor.tensor import Tensor, fresh
+from torchlike._functions._install import function
+from torchlike._ops import fake_quantization
+
+
+def _demand_range(quant_min: int, quant_max: int) -> None:
+    if quant_min > quant_max:
+        raise RuntimeError(
+            f"`quant_min` should be less than or equal to `quant_max`: they are {quant_min} and {quant_max}"
+        )
+
+
+def _demand_floats(kernel: str, input: Tensor) -> None:
+    if not input.is_floating_point():
+        raise NotImplementedError(
+            f"\"{kernel}_type_handling\" not implemented for '{input.dtype.scalar_name}': convert it to a float first"
+        )
+
+
+def _demand_inside(within: bool, quant_min: int, quant_max: int) -> None:
+    if not within:
+        raise RuntimeError(f"`zero_point` must be between `quant_min` and `quant_max`: {quant_min} and {quant_max}")
+
+
+def _number(value: Tensor | float, kind: np.dtype) -> Tensor:
+    """A scale or zero point as a tensor of no dimensions."""
+    if not isinstance(value, Tensor):
+        return fresh(jnp.asarray(value, kind))
+    if value.numel() != 1:
+        raise RuntimeError(f"a Tensor with {value.numel()} elements cannot be converted to Scalar")
+    return value.reshape(()).to(dtypes.from_np(kind))
+
+
+@function()
+def fake_quantize_per_tensor_affine(
+    input: Tensor, scale: Tensor | float, zero_point: Tensor | int, quant_min: int, quant_max: int
+) -> Tensor:
+    """``(clamp(round(input / scale) + zero_point, quant_min, quant_max) - zero_point) * scale``.
+
+    The gradient goes through where nothing was clamped. ``scale`` and ``zero_point``: numbers, or tensors with one
+    element, which have no gradient.
+
+    Raises:
+        RuntimeError: ``zero_point``, given as a number, is not between ``quant_min`` and ``quant_max``.
+        NotImplementedError: ``input`` has no floats.
+
+    >>> import torchlike as torch
+    >>> torch.fake_quantize_per_tensor_affine(torch.tensor([-1.0, 0.12, 0.9]), 0.25, 0, -2, 1)
+    tensor([-0.5000,  0.0000,  0.2500])
+    """
+    whole = all(isinstance(x, int | np.integer | Tensor) for x in (zero_point, quant_min, quant_max))
+    if not whole or not isinstance(input, Tensor) or not isinstance(scale, int | float | np.number | Tensor):
+        raise TypeError(
+            "fake_quantize_per_tensor_affine() takes (Tensor input, float scale, int zero_point, int quant_min, "
+            f"int quant_max), or a Tensor scale and zero_point, but got ({type(input).__name__}, "
+            f"{type(scale).__name__}, {type(zero_point).__name__}, ...)"
+        )
+    if isinstance(scale, Tensor) and scale.requires_grad:
+        raise RuntimeError(
+            "The function '_fake_quantize_per_tensor_affine_cachemask_tensor_qparams' is not differentiable with "
+            "respect to argument 'scale'. This input cannot have requires_grad True: detach() it."
+        )
+    _demand_range(quant_min, quant_max)
+    if not isinstance(zero_point, Tensor):
+        _demand_inside(quant_min <= zero_point <= quant_max, quant_min, quant_max)
+    _demand_floats("fake_quantize_tensor_cachemask_kernel", input)
+    numbers = _number(scale, np.dtype(np.float32)), _number(zero_point, np.dtype(np.int32))
+    return call(fake_quantization.per_tensor, (input, *numbers), (quant_min, quant_max))
+
+
+@function()
+def fake_quantize_per_channel_affine(
+    input: Tensor, scale: Tensor, zero_point: Tensor, axis: int, quant_min: int, quant_max: int
+) -> Tensor:
+    """As :func:`fake_quantize_per_tensor_affine`, with a scale and a zero point for each place along ``axis``.
+
+    Args:
+        scale: of one dimension, float32. zero_point: likewise, int32 or floats, which need not be whole numbers.
+
+    Raises:
+        RuntimeError: they do not fit ``input``, or an int32 zero point is not between ``quant_min`` and ``quant_max``.
+    """
+    if scale.dtype not in (dtypes.float32, dtypes.bfloat16):
+        raise RuntimeError(f"Scale must be Float or BFloat16, found {scale.dtype.scalar_name}")
+    if zero_point.dtype not in (dtypes.int32, dtypes.float32, dtypes.float16):
+        raise RuntimeError(f"Zero-point must be Int32, Float or Half, found {zero_point.dtype.scalar_name}")
+    if scale.ndim != 1 or zero_point.ndim != 1:
+        raise RuntimeError("scale should be a 1-D tensor, and zero point too")
+    if scale.numel() != zero_point.numel():
+        raise RuntimeError("scale and zero-point need to have the same dimensions")
+    place = wrap_dim(axis, input.ndim) if axis >= input.ndim else axis
+    if place < 0:
+        raise RuntimeError("`axis` must be between 0 and number of dimensions of input")
+    if scale.numel() != input.shape[place]:
+        raise RuntimeError(
+            f"dimensions of scale and zero-point are not consistent with input tensor: {scale.numel()} for "
+            f"{input.shape[place]} places along axis {axis}"
+        )
+    _demand_range(quant_min, quant_max)
+    if zero_point.dtype is dtypes.int32 and zero_point.numel():
+        _demand_inside(bool(((zero_point >= quant_min) & (zero_point <= quant_max)).all()), quant_min, quant_max)
+    _demand_floats("fake_quantize_channel_cachemask_cpu", input)
+    inputs = input, scale.detach().to(dtypes.float32), zero_point.detach()
+    return call(fake_quantization.per_channel, inputs, (place, quant_min, quant_max))

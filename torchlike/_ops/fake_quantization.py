@@ -1,0 +1,60 @@
+"""Numbers rounded to what an integer type keeps of them, and given back as floats."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from torchlike._decl.op import op
+from torchlike._ops._elementwise import wide_dtype
+
+
+def _steps(self, scale, zero_point):
+    """The integers that ``self`` is rounded to, as floats, before they are clamped."""
+    x = self.astype(wide_dtype(self))
+    inverse = (1 / scale).astype(x.dtype)
+    if not _broken(zero_point):
+        return jnp.round(x * inverse) + zero_point.astype(x.dtype)
+    steps = jnp.round(x * inverse + zero_point.astype(x.dtype))
+    return jnp.where(steps < 2.0**63, steps, -jnp.inf)  # what is no integer of 64 bits becomes the least of them
+
+
+def _broken(zero_point):
+    """Whether zero points need not be whole numbers; PyTorch takes other steps then."""
+    return jnp.issubdtype(zero_point.dtype, jnp.floating)
+
+
+def _shown(self, scale, zero_point, quant_min, quant_max, wide=np.float32):
+    """The numbers that the integers of ``self`` stand for, computed in the dtype ``wide``."""
+    steps = _steps(self, scale, zero_point)
+    kept = jnp.where(steps > quant_min, jnp.where(steps < quant_max, steps, quant_max), quant_min).astype(wide)
+    return ((kept - zero_point.astype(wide)) * scale.astype(wide)).astype(self.dtype)
+
+
+def _passed(grad, self, scale, zero_point, quant_min, quant_max):
+    """The gradient of what was not clamped; of the rest, 0 times it."""
+    steps = _steps(self, scale, zero_point)
+    return jnp.where((steps >= quant_min) & (steps <= quant_max), grad, grad * 0)
+
+
+def _along(self, scale, zero_point, axis):
+    shape = [-1 if d == axis else 1 for d in range(self.ndim)]
+    return scale.reshape(shape), zero_point.reshape(shape)
+
+
+@op("_fake_quantize_per_tensor(Tensor self, Tensor scale, Tensor zero_point, int quant_min, int quant_max) -> Tensor",
+    aten=False, variants="", autocast={"cpu": "fp32"}, node="FakeQuantizePerTensorAffineCachemaskBackward",
+    saved="", strides=True,
+    vjp={"self": _passed})  # fmt: skip
+def per_tensor(self, scale, zero_point, quant_min, quant_max):
+    return _shown(self, scale, zero_point, quant_min, quant_max)
+
+
+@op("_fake_quantize_per_channel(Tensor self, Tensor scale, Tensor zero_point, int axis, int quant_min, int quant_max) "
+    "-> Tensor",
+    aten=False, variants="", node="FakeQuantizePerChannelAffineCachemaskBackward", saved="", strides=True,
+    vjp={"self": lambda grad, self, scale, zero_point, axis, quant_min, quant_max: _passed(
+        grad, self, *_along(self, scale, zero_point, axis), quant_min, quant_max)})  # fmt: skip
+def per_channel(self, scale, zero_point, axis, quant_min, quant_max):
+    numbers = *_along(self, scale, zero_point, axis), quant_min, quant_max
+    wide = jax.dtypes.canonicalize_dtype(np.float64) if _broken(zero_point) else wide_dtype(self)
+    return _shown(self, *numbers, wide)
