@@ -1,5 +1,6 @@
 """Under ``install_as_torch()`` the imports of scripts and tests about autograd work, or say what is missing."""
 
+import logging
 import os
 import subprocess
 import sys
@@ -212,3 +213,13 @@ def test_inference_mode_of_the_internal_name():
         return x.is_inference(), t.is_inference_mode_enabled()
 
     agree(run)
+
+
+@pytest.mark.parametrize(("level", "text", "shown"), [
+    (logging.INFO, "Unable to initialize backend '%s': %s", False),
+    (logging.WARNING, "Unable to initialize backend '%s': %s", True),
+    (logging.INFO, "Remote TPU is not linked into jax", True),
+])  # fmt: skip
+def test_programs_that_log_hear_of_no_missing_accelerator(level, text, shown):
+    record = logging.LogRecord("jax._src.xla_bridge", level, "", 0, text, ("tpu", ""), None)
+    assert bool(logging.getLogger("jax._src.xla_bridge").filter(record)) == shown

@@ -3,6 +3,7 @@
 import ctypes
 import functools
 import gc
+import logging
 import os
 import sys
 import tempfile
@@ -44,6 +45,15 @@ def enable_x64():
         jax.config.update("jax_enable_x64", True)
     else:
         bits.silence_jax()
+
+
+def _of_interest(record):
+    return record.levelno > logging.INFO or not str(record.msg).startswith("Unable to initialize backend")
+
+
+def quieten_search():
+    """A program that logs at INFO is not told of accelerators that jax has looked for in vain."""
+    logging.getLogger("jax._src.xla_bridge").addFilter(_of_interest)
 
 
 def enable_cache():
@@ -102,5 +112,6 @@ def keep_memory():
 
 
 enable_x64()
+quieten_search()
 enable_cache()
 keep_memory()

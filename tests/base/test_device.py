@@ -136,6 +136,12 @@ def default_trail(device, default, set_default):
     return [str(d) for d in [*seen, default()]]
 
 
+def test_default_device_by_keyword():
+    V.set_default_device(device="meta")
+    assert V.default_device().type == "meta"
+    V.set_default_device(device=None)
+
+
 def test_default_device_nests():
     ours = default_trail(V.device, V.default_device, V.set_default_device)
     assert ours == default_trail(torch.device, torch.get_default_device, torch.set_default_device)

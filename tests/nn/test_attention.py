@@ -5,6 +5,7 @@ import warnings
 import numpy as np
 import pytest
 import torch
+from both import agree
 from layer_kit import layer, pair, same_refusal
 from oracle import assert_same, check, check_error, host, to_ours, to_torch
 
@@ -120,6 +121,16 @@ HEADS = {
     ),
     "unbatched": (lambda nn: nn.MultiheadAttention(8, 2), lambda m, x, y, z: m(x[:, 0], y[:, 0], y[:, 0])),
 }  # fmt: skip
+
+
+def test_merged_masks():
+    def merged(t):
+        m, x = t.nn.MultiheadAttention(4, 2), t.zeros(2, 3, 4)
+        square, cube, padding = t.arange(9.0).view(3, 3), t.arange(36.0).view(4, 3, 3), t.arange(6.0).view(2, 3)
+        pairs = [(None, None), (None, padding), (square, None), (cube, None), (square, padding), (cube, padding)]
+        return [m.merge_masks(*pair, x) for pair in [*pairs, (square > 4, padding > 2)]]
+
+    agree(merged)
 
 
 @pytest.mark.parametrize("case", HEADS)

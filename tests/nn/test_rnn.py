@@ -212,6 +212,9 @@ def test_packed_sequences_are_tuples():
     data, batch_sizes, order, back = packed
     assert batch_sizes.tolist() == [3, 2, 2, 1, 1] and order is back is None and data is packed.data
     assert packed.to(torchlike.float32).data.dtype is torchlike.float32 and packed.cpu() is packed
+    kinds = [packed.byte(), packed.char(), packed.short(), packed.int(), packed.long()]
+    assert [str(p.data.dtype)[6:] for p in kinds] == ["uint8", "int8", "int16", "int32", "int64"]
+    assert not packed.is_pinned()
     assert repr(packed).startswith("PackedSequence(data=tensor(")
     assert_same(rnn.invert_permutation(torchlike.tensor([2, 0, 1])), torch.tensor([1, 2, 0]))
 

@@ -19,8 +19,20 @@ def large(x):
     return x > 1
 
 
+def add(x, y):
+    return x + y
+
+
+def both_large(x, y):
+    return x + y > 3
+
+
 def first(name):
     return name[0]
+
+
+def wrap(d, *items):
+    return d.iter.IterableWrapper(items)
 
 
 PIPES = {
@@ -41,6 +53,15 @@ PIPES = {
     "small groups left out": lambda d: d.iter.IterableWrapper(["a1", "b1", "a2", "c1", "d1", "a3", "b2"]).groupby(
         first, buffer_size=3, group_size=3, guaranteed_group_size=2, drop_remaining=True
     ),
+    "a column": lambda d: wrap(d, (1, 2), (3, 4)).map(more, input_col=1),
+    "a column of lists": lambda d: wrap(d, [1, 2], [3, 4]).map(more, 0, -1),
+    "a column of dicts": lambda d: wrap(d, {"a": 1}).map(more, "a"),
+    "another column": lambda d: wrap(d, {"a": 1}).map(more, input_col="a", output_col="b"),
+    "columns": lambda d: wrap(d, (1, 2, 3)).map(add, input_col=[2, 0]),
+    "columns to one": lambda d: wrap(d, (1, 2, 3)).map(add, [0, 1], [2]),
+    "added": lambda d: wrap(d, (1, 2)).map(more, (0,), -1),
+    "filtered by a column": lambda d: wrap(d, {"a": 1}, {"a": 3}).filter(large, input_col="a"),
+    "filtered by columns": lambda d: wrap(d, (1, 2), (3, 4)).filter(both_large, [0, 1]),
     "no shard": lambda d: d.iter.IterableWrapper(range(5)).sharding_filter(),
     "sampled": lambda d: d.iter.Sampler(d.iter.IterableWrapper(range(4))),
     "chain": lambda d: d.iter.IterableWrapper(range(6)).map(str).batch(3).map("".join),
@@ -202,6 +223,11 @@ def test_indexed_pipes(name):
 
 
 REFUSED = {
+    "column without source": ("must be None when", lambda t: wrap(t.utils.data.datapipes, 1).map(more, output_col=1)),
+    "two results": ("single-element list", lambda t: wrap(t.utils.data.datapipes, 1).map(more, 0, [0, 1])),
+    "few columns": ("takes 2 positional", lambda t: wrap(t.utils.data.datapipes, 1).map(add, 0)),
+    "many columns": ("takes 1 parameters", lambda t: wrap(t.utils.data.datapipes, 1).map(more, [0, 1])),
+    "no bool": ("Boolean output is required", lambda t: list(wrap(t.utils.data.datapipes, 1).filter(more))),
     "twice": ("Sharding twice", lambda t: t.utils.data.graph_settings.apply_sharding(
         t.utils.data.datapipes.iter.IterableWrapper("ab").sharding_filter().sharding_filter(), 2, 0)),
     "no such part": ("should be smaller than", lambda t: t.utils.data.datapipes.iter.IterableWrapper(

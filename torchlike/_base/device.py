@@ -265,7 +265,10 @@ def default_device() -> device:
     return _state.current or _CPU
 
 
-def set_default_device(d: Any) -> None:
+_Device = device  # in functions that have an argument of this name
+
+
+def set_default_device(device: Any) -> None:
     """Set the device of new tensors in this thread; None goes back to the CPU.
 
     Inside `with device:` it lasts until the end of the block.
@@ -276,7 +279,7 @@ def set_default_device(d: Any) -> None:
     device(type='meta')
     >>> torch.set_default_device(None)
     """
-    _state.current = None if d is None else device(d)
+    _state.current = None if device is None else _Device(device)
 
 
 def as_device(value: Any, function: str = "", argument: str = "device") -> device:

@@ -86,6 +86,26 @@ class PackedSequence(_Fields):
         """With ``data`` in int32."""
         return self.to(dtypes.int32)
 
+    def short(self) -> "PackedSequence":
+        """With ``data`` in int16."""
+        return self.to(dtypes.int16)
+
+    def char(self) -> "PackedSequence":
+        """With ``data`` in int8."""
+        return self.to(dtypes.int8)
+
+    def byte(self) -> "PackedSequence":
+        """With ``data`` in uint8."""
+        return self.to(dtypes.uint8)
+
+    def pin_memory(self) -> "PackedSequence":
+        """With ``data`` pinned, see :meth:`Tensor.pin_memory`."""
+        return self._replace(data=self.data.pin_memory())
+
+    def is_pinned(self) -> bool:
+        """Whether ``data`` is pinned."""
+        return self.data.is_pinned()
+
     @property
     def is_cuda(self) -> bool:
         """Whether ``data`` is on a GPU."""

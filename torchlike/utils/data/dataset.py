@@ -154,6 +154,14 @@ class ConcatDataset(Dataset[T_co]):
             raise AssertionError("ConcatDataset does not support IterableDataset")
         self.cumulative_sizes = self.cumsum(self.datasets)
 
+    @property
+    def cummulative_sizes(self) -> list[int]:
+        """The former name of ``cumulative_sizes``."""
+        warnings.warn(
+            "cummulative_sizes attribute is renamed to cumulative_sizes", DeprecationWarning, stacklevel=2
+        )
+        return self.cumulative_sizes
+
     def __len__(self) -> int:
         return self.cumulative_sizes[-1]
 
