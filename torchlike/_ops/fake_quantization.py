@@ -36,9 +36,9 @@ def _passed(grad, self, scale, zero_point, quant_min, quant_max):
     return jnp.where((steps >= quant_min) & (steps <= quant_max), grad, grad * 0)
 
 
-def _along(self, scale, zero_point, axis):
-    shape = [-1 if d == axis else 1 for d in range(self.ndim)]
-    return scale.reshape(shape), zero_point.reshape(shape)
+def _along(self, numbers, axis):
+    """``numbers`` in the shape that lies along an axis of ``self``."""
+    return numbers.reshape([-1 if d == axis else 1 for d in range(self.ndim)])
 
 
 @op("_fake_quantize_per_tensor(Tensor self, Tensor scale, Tensor zero_point, int quant_min, int quant_max) -> Tensor",
@@ -53,8 +53,7 @@ def per_tensor(self, scale, zero_point, quant_min, quant_max):
     "-> Tensor",
     aten=False, variants="", node="FakeQuantizePerChannelAffineCachemaskBackward", saved="", strides=True,
     vjp={"self": lambda grad, self, scale, zero_point, axis, quant_min, quant_max: _passed(
-        grad, self, *_along(self, scale, zero_point, axis), quant_min, quant_max)})  # fmt: skip
+        grad, self, _along(self, scale, axis), _along(self, zero_point, axis), quant_min, quant_max)})  # fmt: skip
 def per_channel(self, scale, zero_point, axis, quant_min, quant_max):
-    numbers = *_along(self, scale, zero_point, axis), quant_min, quant_max
     wide = jax.dtypes.canonicalize_dtype(np.float64) if _broken(zero_point) else wide_dtype(self)
-    return _shown(self, *numbers, wide)
+    return _shown(self, _along(self, scale, axis), _along(self, zero_point, axis), quant_min, quant_max, wide)
