@@ -319,6 +319,16 @@ def test_sum_is_accurate():
     assert abs(got - x.astype(np.float64).sum()) < 1.0
 
 
+def test_deviations_far_from_zero():
+    """The rounding of the mean does not count, as it does not in PyTorch, which adds up in 64 bits."""
+    for offset in (0, 1e3, 1e5, 1e7):
+        x = (offset + np.random.default_rng(0).standard_normal((4, 1024))).astype(np.float32)
+        wanted = x.astype(np.float64).var(1, ddof=1)
+        np.testing.assert_allclose(torchlike.tensor(x).var(1).numpy(), wanted, rtol=5e-7)
+        np.testing.assert_allclose(torchlike.tensor(x).std(1).numpy(), np.sqrt(wanted), rtol=5e-7)
+    assert torchlike.full((1000,), 1e5 + 0.3).std().item() == 0
+
+
 @pytest.mark.parametrize("name", ["sum", "mean", "amax", "argmax", "std", "cumsum", "max", "softmax", "sort"])
 def test_numpy_names(name):
     keep = {"keepdims": True} if name in ("sum", "mean", "amax", "argmax", "std", "max") else {}

@@ -1,9 +1,12 @@
-"""Bessel and Airy functions, orthogonal polynomials: values against SciPy and PyTorch, edges, errors.
+"""Bessel, Airy, error functions, orthogonal polynomials: values against SciPy and PyTorch, edges, errors.
 
 PyTorch's own Bessel functions of the first and second kind and its Airy function are off by up to 1e-4
 here and there; SciPy's are the measure, PyTorch's the poles, signs and dtypes.
 """
 
+import operator
+
+import jax
 import numpy as np
 import pytest
 import scipy.special
@@ -45,6 +48,58 @@ def test_bessel_values(name):
         got = getattr(torchlike.special, name)(torchlike.tensor(x[near].astype(dtype))).numpy()
         np.testing.assert_allclose(got, SCIPY[name](x[near].astype(dtype)), rtol=tol, atol=tol * 0.1)
     assert np.isfinite(wanted).all()
+
+
+BOTH, RIGHT = np.linspace(-9.3, 9.9, 4001), np.geomspace(1e-3, 80, 4001)
+TAILS = np.concatenate([-np.geomspace(1e-3, 1e4, 2000), np.geomspace(1e-3, 8, 2001)])
+# {name: (the function in 64 bits, points, how many units in the last place 32 bits may be off, 64 bits)}: an argument
+# that is multiplied by the root of 1/2 is rounded, and its square is the exponent.
+ACCURACY = {
+    "erfc": (scipy.special.erfc, BOTH, 5, 5),
+    "special.erfcx": (scipy.special.erfcx, BOTH, 5, 60),  # SciPy's own are 50 off at -9
+    "special.erfcx right": (scipy.special.erfcx, np.geomspace(1e-3, 1e8, 4001), 6, 6),
+    "special.log_ndtr": (scipy.special.log_ndtr, TAILS, 40, 150),  # 120 of log1p
+    "special.ndtr": (scipy.special.ndtr, BOTH, 60, 60),
+    "sinh": (np.sinh, BOTH * 8, 5, 5),
+    "cosh": (np.cosh, BOTH * 8, 5, 5),
+    "special.modified_bessel_k0": (scipy.special.k0, RIGHT, 2, 1000),
+    "special.modified_bessel_k1": (scipy.special.k1, RIGHT, 2, 1000),
+}
+
+
+@pytest.mark.parametrize("name", ACCURACY)
+def test_units_in_the_last_place(name):
+    f, x, *limits = ACCURACY[name]
+    ours = operator.attrgetter(name.split()[0])(torchlike)
+    for dtype, limit in zip((np.float32, np.float64), limits, strict=True):
+        given = x.astype(dtype)
+        wanted, got = f(given.astype(np.float64)), ours(torchlike.tensor(given)).numpy()
+        kept = np.abs(wanted) > 1e-37  # below, XLA's exponential of 32 bits is 0
+        assert got.dtype == dtype and kept.mean() > 0.8
+        np.testing.assert_array_less(np.abs(got / wanted - 1)[kept], limit * np.finfo(dtype).eps)
+
+
+@pytest.mark.parametrize("name", ["erfc", "special.erfcx", "special.log_ndtr", "special.ndtr"])
+def test_tails_and_edges(name):
+    x = np.array([np.inf, -np.inf, np.nan, 40, -40, 0.0, -0.0, 1e30, -1e30, 2e19, -2e19, -27, 27, 9.2, 0.5, -0.5, 1])
+    f = operator.attrgetter(name)
+    for dtype in (np.float32, np.float64):
+        forward(lambda t, a: f(t)(a), x.astype(dtype))
+    slope = jax.grad(lambda a: f(torchlike)(torchlike.from_jax_array(a)).sum().jax())
+    point = torchlike.tensor([0.0, 0.3, -2.0, 30.0, -5.0], dtype=torchlike.float64, requires_grad=True)
+    f(torchlike)(point).sum().backward()
+    np.testing.assert_allclose(slope(point.detach().jax()), point.grad.numpy(), rtol=1e-12)
+
+
+def test_incomplete_gammas_of_32_bits():
+    """Small values of the upper one are no differences from 1."""
+    a, x = (np.random.default_rng(0).uniform(0.01, 100, 2000).astype(np.float32) for _ in range(2))
+    x = np.random.default_rng(1).permutation(x)
+    for name, f in (("igamma", scipy.special.gammainc), ("igammac", scipy.special.gammaincc)):
+        wanted = f(a.astype(np.float64), x.astype(np.float64))
+        got = getattr(torchlike, name)(torchlike.tensor(a), torchlike.tensor(x)).numpy()
+        kept = wanted > 1e-37
+        np.testing.assert_allclose(got[kept], wanted[kept], rtol=2e-7)
 
 
 @pytest.mark.parametrize("name", [*SCIPY, "spherical_bessel_j0"])

@@ -92,6 +92,12 @@ def widely(f, *arrays):
     return out.astype(arrays[0].dtype) if out.dtype == np.float32 else out
 
 
+def in_64_bits(f, *arrays):
+    """``f`` computed in float64, where there is one, and rounded to the arrays' own dtype."""
+    exact = widest(np.float64)
+    return f(*(a.astype(exact) for a in arrays)).astype(arrays[0].dtype)
+
+
 def fused(a, b, c):
     """``a + b * c``, of float32 rounded once, as PyTorch has it from one instruction; XLA may round the product."""
     if a.dtype != np.float32:

@@ -3,7 +3,8 @@
 Small arguments: integrals of periodic functions over equidistant points, which converge geometrically
 (Bessel's integral, DLMF 10.9.2; Neumann's expansions of Y and K, DLMF 10.8.3). Large ones: Hankel's
 asymptotic expansions (DLMF 10.17, 10.40). In between, K and Ai are integrals of rapidly decaying
-functions (DLMF 10.32.9, 9.5.7), for which equidistant points converge as fast.
+functions (DLMF 10.32.9, 9.5.7), for which equidistant points converge as fast. Terms cancel: of 32 bits five digits
+would be left of some, so all is computed in 64.
 """
 
 import math
@@ -12,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from torchlike._ops._elementwise import unary
+from torchlike._ops._elementwise import in_64_bits, unary
 
 LARGE = 25.0  # from here on the asymptotic expansions are exact to float64
 _TERMS = 20
@@ -221,7 +222,10 @@ def _spherical(x):
 
 
 def _declare(name, f, doc, shows):
-    return unary("special_" + name, f, {}, variants="out", kinds="bif", half=False, doc=doc, shows=shows)
+    def kernel(x):
+        return in_64_bits(f, x)
+
+    return unary("special_" + name, kernel, {}, variants="out", kinds="bif", half=False, doc=doc, shows=shows)
 
 
 _FIRST, _SECOND = "Bessel function of the first kind", "Bessel function of the second kind"

@@ -313,6 +313,7 @@ def _moments(x, dim, correction, keepdim):
     wide = x.astype(jnp.promote_types(x.dtype, jnp.float32))
     mean = total_of(wide, axes, True) / n
     off = wide - mean
+    off = off - total_of(off, axes, True) / n  # the mean was rounded, which counts where numbers are far from 0
     square = jnp.square(off) if not jnp.iscomplexobj(off) else jnp.square(off.real) + jnp.square(off.imag)
     real = jnp.real(x).dtype
     var = jnp.sum(square, axes, keepdims=keepdim) / float(n - correction if n > correction else 0)

@@ -2,6 +2,7 @@
 
 import math
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
@@ -239,18 +240,45 @@ atan = unary(
     doc="Elementwise arc tangent.",
     shows="0.5 -> 0.4636",
 )
+
+
+def _half_exp(x):
+    """``exp(x) / 2`` of numbers that are not negative; XLA adds log(1/2) to x, which costs 20 last digits."""
+    root = lax.exp(x / 2)
+    return root / 2 * root
+
+
+@jax.custom_jvp
+def precise_cosh(x):
+    if jnp.iscomplexobj(x):
+        return lax.cosh(x)
+    half = _half_exp(lax.abs(x))
+    return half + 0.25 / half
+
+
+@jax.custom_jvp
+def precise_sinh(x):
+    if jnp.iscomplexobj(x):
+        return lax.sinh(x)
+    half = _half_exp(jnp.maximum(lax.abs(x), 1))
+    return jnp.where(lax.abs(x) < 1, lax.sinh(x), lax.sign(x) * (half - 0.25 / half))
+
+
+precise_cosh.defjvp(lambda primals, tangents: (precise_cosh(*primals), tangents[0] * precise_sinh(*primals)))
+precise_sinh.defjvp(lambda primals, tangents: (precise_sinh(*primals), tangents[0] * precise_cosh(*primals)))
+
 sinh = unary(
     "sinh",
-    lax.sinh,
-    lambda grad, self: grad * conj(lax.cosh(self)),
+    precise_sinh,
+    lambda grad, self: grad * conj(aten["cosh"](self)),
     doc="Elementwise hyperbolic sine.",
     shows="0.5 -> 0.5211",
     autocast={"cuda": "fp32"},
 )
 cosh = unary(
     "cosh",
-    lax.cosh,
-    lambda grad, self: grad * conj(lax.sinh(self)),
+    precise_cosh,
+    lambda grad, self: grad * conj(aten["sinh"](self)),
     doc="Elementwise hyperbolic cosine.",
     shows="0.5 -> 1.1276",
     autocast={"cuda": "fp32"},
