@@ -387,5 +387,23 @@ def state_starts_in_parts():
     assert parts_of_what_starts(compiled=False) == parts_of_what_starts(compiled=True) == {(8, 6)}
 
 
+@check
+def arrays_of_jax_stay_where_they_are():
+    """Without a device; mesh axes of either kind, in shard_map too."""
+    for kind in (jax.sharding.AxisType.Auto, jax.sharding.AxisType.Explicit):
+        mesh = jax.make_mesh((8,), ("i",), axis_types=(kind,))
+        array = jax.device_put(jnp.arange(8.0), jax.sharding.NamedSharding(mesh, P("i")))
+        with jax.set_mesh(mesh):
+            for made in (torch.tensor, torch.as_tensor, torch.asarray):
+                t = made(array)
+                assert t.jax().sharding == array.sharding and (t.sin() + 1).jax().sharding.spec == P("i")
+            doubled = jax.shard_map(lambda x: x * 2 + torch.ones(1), in_specs=P("i"), out_specs=P("i"))(t)
+            assert doubled.tolist() == [1.0, 3, 5, 7, 9, 11, 13, 15]
+            leaf = t.clone().requires_grad_()
+            (leaf * leaf).sum().backward()
+            assert leaf.grad.tolist() == (2 * array).tolist()
+    assert torch.tensor(array, device="cpu").jax().devices() == {jax.devices()[0]}
+
+
 if __name__ == "__main__":
     CHECKS.run()

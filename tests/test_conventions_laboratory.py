@@ -353,6 +353,10 @@ def test_figures(f, z, tmp_path):
     left, right = figure.axes
     labels = [text.get_text() for text in left.get_legend().get_texts()]
     assert any(label.startswith("PyTorch: ") for label in labels) == bool(np.isfinite(steps.report.pytorch))
+    if not np.iscomplexobj(steps.report.point):
+        x, y = left.lines[0].get_data()
+        same(y, f(torchlike.tensor(x)).numpy())
+        assert [t.get_text() for t in right.get_legend().get_texts()][1].startswith("PyTorch: ")
     if np.iscomplexobj(steps.report.point):
         curve = right.lines[0].get_xydata() @ [1, 1j]
         t = np.exp(1j * np.linspace(0, 2 * np.pi, 200))

@@ -7,8 +7,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import jax.numpy as jnp
 import numpy as np
 
+from torchlike.conventions._calls import problem
 from torchlike.conventions._descent import pyplot
 from torchlike.conventions._export import Table
 from torchlike.conventions._report import Report, report
@@ -29,6 +31,7 @@ class Derivation(Table):
 
     report: Report
     steps: tuple[tuple[str, str, str], ...]
+    function: Callable | None = None  # f as a function of one jax array
 
     def columns(self) -> tuple[str, ...]:
         return "step", "formula", "here"
@@ -53,6 +56,8 @@ class Derivation(Table):
 
         Left: steps t of size 1 around z; the gradients of PyTorch and JAX as arrows. Right: what they do to f, df(t),
         an ellipse (a segment where f or z is real); one step is followed: df(t) = W t + CW conj(t).
+        Of a real function of a real number, left: its graph, with a line of the slope that each library gives; right:
+        those slopes among the quotients of differences around the point.
 
         Args:
             axes: two matplotlib axes to draw on; new ones by default.
@@ -67,8 +72,11 @@ class Derivation(Table):
             _, axes = pyplot().subplots(1, 2, figsize=(10, 5), layout="constrained")
         if len(axes) != 2:
             raise ValueError(f"plot: expected two axes, got {len(axes)}")
-        _draw_inputs(self.report, axes[0])
-        _draw_outputs(self.report, axes[1])
+        if self.report.w is None and self.function is not None and not np.iscomplexobj(self.report.value):
+            _draw_graph(self.report, self.function, *axes)
+        else:
+            _draw_inputs(self.report, axes[0])
+            _draw_outputs(self.report, axes[1])
         axes[0].figure.suptitle(textwrap.shorten(self.title(), 110))
         return axes[0].figure
 
@@ -95,7 +103,8 @@ def derivation(
     r = report(f, *point, argnum=argnum, cotangent=cotangent, jax_function=jax_function, order=1)
     if not isinstance(r, Report) or np.size(r.point) != 1 or np.size(r.value) != 1:
         raise ValueError("derivation: expected one number in the place of z, and one as the result")
-    return Derivation(r, tuple(_complex_steps(r) if r.w is not None else _real_steps(r)))
+    steps = tuple(_complex_steps(r) if r.w is not None else _real_steps(r))
+    return Derivation(r, steps, problem(f, point, argnum, jax_function)[0].of_arrays)
 
 
 def _one(x: Any) -> complex:
@@ -160,6 +169,33 @@ def _real_steps(r: Report) -> list[tuple[str, str, str]]:
 def _verdict(r: Report, formula: str) -> tuple[str, str, str]:
     says = f"backward gives {_shown(r.pytorch)}; jax.vjp of {r.jax_function} gives {_shown(r.jax)}"
     return "What the libraries say, and the conversion", formula, says + ("; they differ: a kink" if r.kink else "")
+
+
+def _draw_graph(r: Report, function: Callable, left: Any, right: Any) -> None:
+    """A real function around its point, and the slopes that the libraries give it there."""
+    x, f, v = (_one(a).real for a in (r.point, r.value, r.cotangent))
+    away = np.linspace(-1, 1, 81)
+    ends = jnp.asarray(x + away, np.asarray(r.point).dtype).reshape((81, *np.shape(r.point)))
+    values = np.array([_one(function(at)).real for at in ends])
+    left.plot(x + away, values, color="0.7", label="f")
+    with np.errstate(all="ignore"):
+        quotients = np.where(away == 0, np.nan, (values - f) / np.where(away == 0, 1, away))
+    right.plot(x + away, quotients, ".", color="0.7", markersize=4, label="(f(x + t) - f(x)) / t at x + t")
+    for gradient, color, name, style in ((r.pytorch, _PYTORCH, "PyTorch", "-"), (r.jax, _JAX, "JAX", "--")):
+        slope = _one(gradient).real / v if v else np.nan
+        label = f"{name}: {_shown(slope)}"
+        if np.isfinite(slope):
+            left.plot(x + 0.6 * away, f + 0.6 * slope * away, style, color=color, lw=2, label=label)
+            right.plot(x, slope, "o" if name == "PyTorch" else "x", color=color, markersize=9, label=label)
+        else:
+            right.plot([], [], "o" if name == "PyTorch" else "x", color=color, label=label)
+    left.plot(x, f, "ko", markersize=5, label=f"x = {_shown(x)}, f(x) = {_shown(f)}")
+    for ax, title, y in ((left, "The function, and its slopes at x", "f"), (right, "The slopes", "slope")):
+        ax.set_title(title, fontsize=11)
+        ax.set(xlabel="x", ylabel=y)
+        ax.axhline(0, color="0.9", zorder=0)
+        ax.axvline(x, color="0.9", zorder=0)
+        ax.legend(fontsize=8, loc="upper center", bbox_to_anchor=(0.5, -0.12), ncols=2, frameon=False)
 
 
 def _draw_inputs(r: Report, ax: Any) -> None:

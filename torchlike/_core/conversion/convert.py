@@ -55,8 +55,9 @@ def place(value: Any, device: Device | None) -> Any:
     return uploaded(value, None if target is devices.first() else target)
 
 
-def _finished(value: Any, device: DeviceLike, requires_grad: bool) -> Tensor:
-    t = fresh(place(value, devices.as_device(device) if device is not None else None))
+def _finished(value: Any, device: DeviceLike, requires_grad: bool, stays: bool = False) -> Tensor:
+    """A new tensor; an array of jax that ``stays`` is where it was, on several devices maybe."""
+    t = fresh(value if stays else place(value, devices.as_device(device) if device is not None else None))
     if state.dispatch_modes:
         t = seen("lift_fresh.default", t)
     return requiring(t) if requires_grad else t
@@ -117,7 +118,8 @@ def new_tensor(data: Any, dtype: Any = None, device: DeviceLike = None, requires
         if dtype is not None:
             value = value.real if value.dtype.kind == "c" and not dtype.is_complex else value
             value = float8.converted(value, dtype.np, np if isinstance(value, np.ndarray) else jnp)
-        return _finished(value, device, requires_grad)
+        stays = device is None and isinstance(value, jax.Array) and devices.default_device().type == "cpu"
+        return _finished(value, device, requires_grad, stays)
     if isinstance(data, TypedStorage | UntypedStorage):
         source: Any = data
         t = of_storage(source, dtype or (source.dtype if isinstance(source, TypedStorage) else dtypes.int64))
