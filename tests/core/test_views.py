@@ -394,3 +394,17 @@ def test_empty_tensors_as_other_dtypes(shape):
         return [attempt(lambda x=x, d=d: (x.view(d).shape, x.view(d).stride(), x.view(d).dtype)) for x, d in pairs]
 
     agree(f)
+
+
+def test_storages_that_are_longer_than_a_view_of_another_dtype():
+    """What is left over at their end is no part of it, and stays."""
+
+    def f(t):
+        floats, octets = t.arange(9.0), t.arange(11, dtype=t.uint8)
+        pair = t.view_as_complex(floats[:8].view(4, 2)).as_strided((2,), (1,), 1)
+        pair.mul_(2)
+        word = octets[:8].view(t.int32).as_strided((1,), (1,), 1)
+        word.add_(1)
+        return pair, floats, word, octets, floats[:6].view(t.float64).as_strided((2,), (1,), 1)
+
+    agree(f)

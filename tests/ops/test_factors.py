@@ -1,7 +1,10 @@
 """LDL factorizations, products of reflections, and ``torch.gradient``, beside PyTorch's."""
 
+import math
+
 import numpy as np
 import pytest
+from both import agree
 from oracle import check, check_error
 
 rng = np.random.RandomState(7)
@@ -35,6 +38,16 @@ def test_ldl(kind):
         return t.linalg.ldl_solve(LD, pivots, b.detach(), hermitian=hermitian)
 
     check(solve, a, b.copy(), grad=False, stride=False, tol=10)
+
+
+def test_ldl_of_nan():
+    """A column that is NaN on the diagonal and has nothing below is none to go on with."""
+    agree(
+        lambda t: [
+            t.linalg.ldl_factor_ex(x).info
+            for x in (t.full((3, 3), math.nan), t.diag(t.tensor([1.0, math.nan, 1])), t.eye(2), t.zeros(2, 2))
+        ]
+    )
 
 
 def test_ldl_of_many_right_sides():

@@ -33,7 +33,7 @@ def _pivot(w, k):
     far = jnp.argmax(column)
     largest = jnp.maximum(column[far], 0)
     row = jnp.max(jnp.where((rows >= k) & (rows != far), size[far], -1))
-    none = jnp.maximum(here, largest) == 0
+    none = (largest == 0) & ((here == 0) | jnp.isnan(here))
     plain = none | (here >= _ALPHA * largest) | (here * row >= _ALPHA * largest * largest)
     single = plain | (size[far, far] >= _ALPHA * row)
     return jnp.where(plain, k, far), ~single, none

@@ -476,7 +476,10 @@ def view_as_complex(self):
 
 
 def _words(x, dtype):
-    """Bits of ``x`` as ``dtype``; the last dimension grows or shrinks with the ratio of sizes."""
+    """Bits of ``x`` as ``dtype``; the last dimension grows or shrinks with the ratio of sizes.
+
+    What is left over at the end is left out: a storage may be longer than a tensor over it can be.
+    """
     if x.dtype == dtype:
         return x
     if jnp.iscomplexobj(x):
@@ -487,15 +490,23 @@ def _words(x, dtype):
         x = x.astype(np.uint8)
     if np.issubdtype(dtype, np.complexfloating):
         parts = _words(x, real_np(dtype))
-        parts = parts.reshape((*parts.shape[:-1], parts.shape[-1] // 2, 2))
+        parts = parts[..., : parts.shape[-1] // 2 * 2].reshape((*parts.shape[:-1], parts.shape[-1] // 2, 2))
         return lax.complex(parts[..., 0], parts[..., 1])
     target = np.dtype(np.uint8) if dtype == np.dtype(bool) else dtype
     ratio = target.itemsize // x.dtype.itemsize
     if ratio > 1:
-        x = x.reshape((*x.shape[:-1], x.shape[-1] // ratio, ratio))
+        x = x[..., : x.shape[-1] // ratio * ratio].reshape((*x.shape[:-1], x.shape[-1] // ratio, ratio))
     out = lax.bitcast_convert_type(x, target)
     out = out.reshape((*out.shape[:-2], out.shape[-2] * out.shape[-1])) if out.ndim > x.ndim else out
     return out != 0 if dtype == np.dtype(bool) else out
+
+
+def _with_words(value, new, dtype):
+    """``value`` with the bits of ``new``, which has all of it but what is left over at the end."""
+    words = _words(new, value.dtype)
+    if words.size == value.size:
+        return words.reshape(value.shape)
+    return jnp.concatenate([words.reshape(-1), value.reshape(-1)[words.size :]]).reshape(value.shape)
 
 
 def _prepare_view_dtype(t, dtype):
@@ -511,7 +522,7 @@ def _prepare_view_dtype(t, dtype):
 
 
 @view("view.dtype(Tensor(a) self, ScalarType dtype) -> Tensor(a)", prepare=_prepare_view_dtype, vjp={}, variants="",
-      write=lambda value, new, dtype: _words(new, value.dtype).reshape(value.shape))  # fmt: skip
+      write=_with_words)  # fmt: skip
 def view_dtype(self, dtype):
     """The same bits as another element type; a view."""
     return _words(self, dtype) if self.ndim else _words(self[None], dtype).reshape(())
