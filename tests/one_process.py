@@ -375,6 +375,24 @@ def wrap(t, model, **options):
 
 
 @story
+def test_what_loggers_are_told(t):
+    names = (
+        "module_name", "rank", "world_size", "num_parameter_tensors", "total_parameter_size_bytes", "bucket_cap_bytes",
+        "broadcast_buffers", "find_unused_parameters", "gradient_as_bucket_view", "is_multi_device_module",
+        "has_sync_bn", "static_graph", "comm_hook", "backend_name", "can_set_static_graph",
+    )  # fmt: skip
+    with started(t):
+        plain, other = wrap(t, network(t)), wrap(t, network(t)[2], find_unused_parameters=True, bucket_cap_mb=1)
+        other._set_static_graph()
+
+        def hook(state: object, bucket: t.distributed.GradBucket) -> t.futures.Future[t.Tensor]:
+            raise AssertionError
+
+        other.register_comm_hook(None, hook)
+        return [[m._get_ddp_logging_data().get(name) for name in names] for m in (plain, other)], other.static_graph
+
+
+@story
 def test_a_model(t):
     with started(t):
         model = wrap(t, network(t))

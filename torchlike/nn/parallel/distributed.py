@@ -12,7 +12,8 @@ from torchlike._core.tensor.tensor import Tensor
 from torchlike.distributed import _rendezvous
 from torchlike.distributed._buckets import BuiltinCommHookType, compressed, mean
 from torchlike.distributed._join import Join, Joinable, JoinHook
-from torchlike.distributed.distributed_c10d import ProcessGroup, found, is_initialized
+from torchlike.distributed.distributed_c10d import ProcessGroup, found, get_backend, is_initialized
+from torchlike.nn.modules.batchnorm import SyncBatchNorm
 from torchlike.nn.modules.module import Module
 from torchlike.nn.parallel._copies import Joining, broadcast_all, demand_same_parameters
 from torchlike.nn.parallel._places import place_of
@@ -200,6 +201,30 @@ class DistributedDataParallel(Module, Joinable):
         self.register_comm_hook(
             None, lambda _, bucket: compressed(group, bucket, float16) if half else mean(group, bucket.buffer())
         )
+
+    def _set_static_graph(self) -> None:
+        """As ``static_graph=True``, before the first forward."""
+        self.static_graph = True
+        if self._reducer is not None:
+            self._reducer.static = True
+
+    def _get_ddp_logging_data(self) -> dict[str, Any]:
+        """What loggers are told of this wrapper; PyTorch's has times and names of devices besides."""
+        params, group = [p for p in self.module.parameters() if p.requires_grad], self.process_group
+        hook = None if self._reducer is None or self._reducer.hook is None else self._reducer.hook[1]
+        told = {
+            "backend_name": "undefined" if group is None else get_backend(group),
+            "module_name": type(self.module).__name__,
+            "rank": 0 if group is None else group.rank(), "world_size": 1 if group is None else group.size(),
+            "num_parameter_tensors": len(params), "total_parameter_size_bytes": sum(p.nbytes for p in params),
+            "bucket_cap_bytes": self.bucket_bytes_cap, "broadcast_buffers": int(self.broadcast_buffers),
+            "find_unused_parameters": int(self.find_unused_parameters),
+            "gradient_as_bucket_view": int(self.gradient_as_bucket_view),
+            "is_multi_device_module": int(self.is_multi_device_module),
+            "has_sync_bn": int(any(isinstance(m, SyncBatchNorm) for m in self.module.modules())),
+        }  # fmt: skip
+        told |= {"static_graph": 1} if self.static_graph else {}
+        return told | ({} if hook is None else {"comm_hook": getattr(hook, "__qualname__", type(hook).__name__)})
 
     def __getstate__(self) -> dict[str, Any]:
         state = dict(vars(self))
