@@ -209,7 +209,8 @@ class Capture(Overlay):
     def check(self, getter: Callable[..., Any]) -> Any:
         """``getter()``, which every later call must find unchanged."""
         value = getter()
-        self.checks.append((getter, value))
+        if (getter, value) not in self.checks:
+            self.checks.append((getter, value))
         return value
 
     def reads(self, t: Tensor) -> None:
