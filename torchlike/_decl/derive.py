@@ -445,7 +445,7 @@ def formula_plan(op: Op, static: Static, avals: Avals, wanted: Indices, kernel: 
     policy = rules.POLICIES[op.dtype]
     absent: set[int] = set(refusals)
 
-    def back(*values: Value) -> tuple[jax.Array, ...]:
+    def known(values: Values) -> dict[str, Any]:
         given = _spread(values[: len(inputs)], inputs, len(avals))
         have = op.group(given, static[len(op.static)] if op.lists else None)
         have |= dict(zip((a.name for a in op.static), static, strict=False))
@@ -455,10 +455,13 @@ def formula_plan(op: Op, static: Static, avals: Avals, wanted: Indices, kernel: 
         policy(saved, op.policy_names, fixed)
         have |= saved | {"needs": wanted_names}
         grads = values[len(names) :]
-        have["grad"], have["grads"] = grads[0], _spread(grads, diff, len(outs))
+        return have | {"grad": grads[0], "grads": _spread(grads, diff, len(outs))}
+
+    def back(*values: Value) -> tuple[jax.Array, ...]:
+        have = known(values)
         found: dict[str, Any] = dict.fromkeys(errors)
         for wrt, f in sorted(chosen, key=lambda pair: _turn(pair[1], have)) if naming() else chosen:
-            got = f(**{p: have[p] for p in f.__code__.co_varnames[: f.__code__.co_argcount]})
+            got = _given(f, have)
             got = got if isinstance(got, tuple) else (got,)
             found |= dict(zip(wrt, got, strict=True))
         absent.update([k for k, i in enumerate(wanted) if found[owner[i]] is None])
@@ -473,11 +476,32 @@ def formula_plan(op: Op, static: Static, avals: Avals, wanted: Indices, kernel: 
     args = [avals[i] for i in inputs] + [outs[i] for i in outputs] + [outs[i] for i in diff]
     weak = [a.weak_type for a in args[: len(names)]]
     plan.source, plan.explicit = (back, args), True
-    _finish(plan, kernel, jax.make_jaxpr(back)(*args), weak)
+    checks = [f.check for _, f in chosen if hasattr(f, "check")]
+    whole = _with_flag(plan, back, lambda values: _given(checks[0], known(values))) if checks else back
+    _finish(plan, kernel, jax.make_jaxpr(whole)(*args), weak)
+    if plan.error is not None:
+        plan.route = plan.route or tuple([-1 - k for k in range(len(wanted))])
+        plan.route = plan.route[: len(wanted) - len(absent)]
     if absent:
         _leave_out(plan, absent)
         plan.refusals = refusals or None
     return plan
+
+
+def _given(formula: Formula, have: Mapping[str, Any]) -> Any:
+    """A formula of what it names."""
+    return formula(**{p: have[p] for p in formula.__code__.co_varnames[: formula.__code__.co_argcount]})
+
+
+def _with_flag(plan: Plan, back: Forward, check: Callable[[Values], Any]) -> Forward:
+    """``back`` with the flag of a check as its last result, where there is something to check."""
+
+    def whole(*values: Value) -> tuple[jax.Array, ...]:
+        found = check(values)
+        flag, plan.error = ((), None) if found is None else ((found[0],), found[1])
+        return (*back(*values), *flag)
+
+    return whole
 
 
 def _leave_out(plan: Plan, absent: Collection[int]) -> None:
@@ -490,7 +514,7 @@ def _leave_out(plan: Plan, absent: Collection[int]) -> None:
 def _turn(formula: Formula, have: Mapping[str, Any]) -> int:
     """Where a formula stands among those of a call; see ``turn`` of :func:`op.op`."""
     turn = getattr(formula, "turn", None)
-    return 0 if turn is None else turn(**{p: have[p] for p in turn.__code__.co_varnames[: turn.__code__.co_argcount]})
+    return 0 if turn is None else _given(turn, have)
 
 
 def _refusing_plan(

@@ -44,7 +44,9 @@ EXTENSIONS: dict[str, Op] = {}  # operators of other namespaces, by namespace::n
 # the lower precision; as the ranks of an inner product say.
 AUTOCAST = frozenset({"lower_precision_fp", "fp32", "promote", "banned", "states", "rounded", "fp32_rounded", "inner"})
 VARIANTS = frozenset({"function", "method", "inplace", "out"})
-OUT = frozenset({"exact", "cast", "apart", "alone", "computes", "truths", "after", "number", "repeatable", "repeated"})
+OUT = frozenset(
+    {"exact", "cast", "apart", "alone", "computes", "truths", "after", "number", "repeatable", "repeated", "safely"}
+)
 INPLACE: dict[str, frozenset[str]] = {}  # those of ``OUT`` that are of in-place forms, by the names of these
 _INPLACE = frozenset({"alone", "after", "number", "repeatable", "repeated"})
 
@@ -342,7 +344,8 @@ def op(
         rows: the inputs whose last dimension but one is of rows that the kernel treats apart, as results have them; or
             a function, as ``node``, that names them. That of pointwise operators of one tensor needs no mention.
         out: words of ``OUT`` about ``out=``: "exact", it must have the result's dtype, as of what is not pointwise;
-            "cast", the result is cast to its dtype, as of pointwise operators; "apart", it shares no memory with
+            "cast", the result is cast to its dtype, as of pointwise operators, and "safely", a refusal names the
+            result as LAPACK's functions do; "apart", it shares no memory with
             an input; "computes", the call computes in its dtype, unless the last argument says another;
             "truths", it is of bool or uint8. Of the in-place form: "alone", no input shares memory with the first;
             "after", all are read before anything is written, or "number", those of no dimensions; an expanded first

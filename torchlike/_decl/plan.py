@@ -29,6 +29,7 @@ class Plan:
         route: None, or for each wanted input the index of the argument passed through
             (-1 - j: the kernel's j-th result; None: it gets no gradient at all, as the rank of a matrix).
         refusals: {position among the wanted: error} of those that have no derivative, while others have one.
+        error: what a backward raises if its kernel's last result, which is no gradient, is true; see rules.checked.
         numbers: positions of the saved values that are number arguments, kept when the rest is freed.
         frees: whether a backward frees what is saved (it keeps mere numbers), once known.
         refuses: whether its backward raises, for want of a derivative.
@@ -42,12 +43,13 @@ class Plan:
     __slots__ = (
         "inputs", "outputs", "names", "wanted", "outs", "diff", "kernel", "route", "name", "tensors", "op", "static",
         "avals", "node_class", "arity", "shown", "numbers", "apart", "refuses", "frees",
-        "source", "recipe", "explicit", "multiplies", "refusals",
+        "source", "recipe", "explicit", "multiplies", "refusals", "error",
     )  # fmt: skip
 
     kernel: Derived | None
     route: tuple[int | None, ...] | None
     refusals: dict[int, Exception] | None
+    error: Exception | None
     op: Kernel | None
     node_class: Any
     shown: dict[str, Any] | None
@@ -75,7 +77,7 @@ class Plan:
         self.wanted, self.outs, self.diff = wanted, outs, diff
         self.arity = diff[-1] + 1
         self.kernel = self.route = self.op = self.node_class = self.shown = self.frees = None
-        self.source = self.recipe = self.multiplies = self.refusals = None
+        self.source = self.recipe = self.multiplies = self.refusals = self.error = None
         self.explicit = False
         self.refuses = False
         self.tensors = self.static = self.avals = self.numbers = self.apart = ()
@@ -85,6 +87,10 @@ class Plan:
         if self.route is None:
             return results
         return [None if r is None else arguments[r] if r >= 0 else results[-1 - r] for r in self.route]
+
+    def examine(self, static: Static, values: Values) -> tuple[bool, Exception | None]:
+        """What a value check says once its flag is true, as of operators."""
+        return True, self.error
 
     def fulfilled(self) -> Indices:
         """The wanted inputs that get a gradient."""

@@ -144,6 +144,18 @@ def undefined(error: Exception) -> Formula:
     return formula
 
 
+def checked(formula: Formula, check: Callable[..., Any]) -> Formula:
+    """The formula, whose backward raises where ``check``, of what formulas take, says so.
+
+    Args:
+        formula: of the gradients.
+        check: gives (bad flag, exception) as the check of an operator does, or None where nothing can be bad. Mapped
+            backwards are not checked, as in PyTorch.
+    """
+    formula.check = check
+    return formula
+
+
 def strong(x: Value) -> jax.Array:
     """The array without jax's weak type, so that a result promotes like any tensor."""
     x = jnp.asarray(x)

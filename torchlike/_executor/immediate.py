@@ -26,6 +26,7 @@ from torchlike._executor.rows import Rows
 
 if TYPE_CHECKING:
     from torchlike._decl.derive import Kernel
+    from torchlike._decl.plan import Plan
     from torchlike._decl.typed import Forward, Identity, Static, Value, Values
 
 try:
@@ -75,7 +76,7 @@ def _with_verdict(forward: Forward, verdict: Forward) -> Forward:
     return lambda *values: (forward(*values), verdict(*values))
 
 
-def verified(op: Kernel, static: Static, values: Values, out: Any) -> Any:
+def verified(op: Kernel | Plan, static: Static, values: Values, out: Any) -> Any:
     """The result of a checked operator; raises what its check says about concrete values."""
     result, bad = out
     if bad is None:

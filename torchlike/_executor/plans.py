@@ -20,7 +20,7 @@ def derivative(op: Kernel, static: Static, avals: Avals, wanted: Indices) -> Pla
     if kept is not None:
         return _unpacked(kept, op, static, avals, wanted)
     plan = op.derivative(static, avals, wanted)
-    if key is not None and (plan is None or not (plan.refuses or plan.refusals)):
+    if key is not None and (plan is None or not (plan.refuses or plan.refusals or plan.error)):
         if plan is not None and plan.kernel is not None:
             plan.kernel.origin = _origin(op, static, avals, wanted)
         STORE.put(key, _packed(plan))

@@ -10,7 +10,7 @@ from torchlike._base.state import state
 from torchlike._core.autocast.composite import in_float32_off_cpu, in_float32_on_cpu
 from torchlike._core.dispatch.bind import front
 from torchlike._core.dispatch.dispatch import call
-from torchlike._core.dispatch.out import demand_dtype
+from torchlike._core.dispatch.out import demand_castable, demand_dtype
 from torchlike._core.tensor import arguments
 from torchlike._core.tensor.tensor import array_of
 from torchlike._decl.op import REGISTRY
@@ -32,8 +32,8 @@ for _function in vars(linalg).values():
 vector_norm = linalg.vector_norm
 
 
-def _written(name, result, out):
-    """``result`` in ``out`` if that is given, after the check that ``out=`` makes."""
+def _written(name, result, out, what="result"):
+    """``result`` in ``out`` if that is given, after the checks that ``out=`` makes; without ``what`` of any dtype."""
     if out is None:
         return result
     if state.grad and (result.requires_grad or out.requires_grad):
@@ -42,6 +42,8 @@ def _written(name, result, out):
             "of the "
             "arguments requires grad."
         )
+    if what is not None:
+        demand_castable(name, result.dtype.np, out, what)
     if out.shape != result.shape:
         out.resize_(result.shape)
     return out.copy_(result)
@@ -51,7 +53,9 @@ def _all_written(name, results, outs):
     """As ``_written`` for several results; ``outs`` is a tuple of as many, or None."""
     if outs is None:
         return tuple(results)
-    return tuple(_written(name, result, out) for result, out in zip(results, outs, strict=True))
+    named = arguments.RETURN_TYPES.get(name)
+    names = (None,) * len(outs) if named is None else named.__match_args__
+    return tuple(_written(name, *each) for each in zip(results, outs, names, strict=True))
 
 
 # -- norms -------------------------------------------------------------------------------------------
@@ -103,6 +107,8 @@ def matrix_norm(A, ord="fro", dim=(-2, -1), keepdim=False, *, dtype=None, out=No
     if keepdim:
         for d in sorted(dims):
             result = result.unsqueeze(d)
+    if out is not None:
+        demand_dtype("linalg.matrix_norm", result.dtype.np, out)
     return _written("linalg_matrix_norm", result, out)
 
 

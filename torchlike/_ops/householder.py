@@ -20,7 +20,7 @@ def _reflected(a, tau, other, adjoined):
 
 @op(
     "linalg_householder_product(Tensor input, Tensor tau) -> Tensor",
-    out="cast",
+    out="cast safely",
     variants="out",
     node="LinalgHouseholderProductBackward",
     saved="input result! tau",

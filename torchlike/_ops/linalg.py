@@ -381,7 +381,7 @@ def linalg_cholesky(self, upper):
 
 @op(
     "cholesky(Tensor self, bool upper=False) -> Tensor",
-    out="cast",
+    out="cast safely",
     variants="function method out",
     check=_not_positive("cholesky"),
     vjp={"self": lambda grad, result, upper: cholesky_vjp(grad, result, upper)},
@@ -428,7 +428,7 @@ def _solve_by_factor_jvp(upper, values, dots):
 
 
 @op("cholesky_solve(Tensor self, Tensor input2, bool upper=False) -> Tensor", variants="function method out",
-    out="cast", saved="input2 result! self upper", autocast={"cpu": "fp32"},
+    out="cast safely", saved="input2 result! self upper", autocast={"cpu": "fp32"},
     columns=(0,))  # fmt: skip
 def cholesky_solve(self, input2, upper):
     """The X with ``A @ X = B`` where ``input2`` is the Cholesky factor of A.
@@ -470,7 +470,7 @@ def _zero_on_diagonal(self, upper):
     return jnp.any(info != 0), error
 
 
-@op("cholesky_inverse(Tensor self, bool upper=False) -> Tensor", out="cast", variants="function method out",
+@op("cholesky_inverse(Tensor self, bool upper=False) -> Tensor", out="cast safely", variants="function method out",
     check=_zero_on_diagonal,
     saved="result! self! upper", autocast={"cpu": "fp32"},
     columns=(0,))  # fmt: skip

@@ -193,6 +193,7 @@ def _special_grad(grad, self, exponent):
     node="PowBackward",
     static="exponent",
     variants="inplace",
+    out="cast",
     vjp={"self": _special_grad},
     saved="self exponent",
     autocast={"cuda": "fp32"},

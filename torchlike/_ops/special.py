@@ -233,7 +233,7 @@ digamma = unary(
 def polygamma(n, self):
     """The ``n``-th derivative of ``digamma``. RuntimeError for a negative ``n``."""
     if n < 0:
-        raise RuntimeError(f"polygamma(n, x) does not support negative n, but got {n}")
+        raise RuntimeError(f"polygamma(n, x) does not support negative n. It got {n}")
     demand("polygamma", self, "f")
     return widely(lambda x: polygamma_value(n, x), self)
 

@@ -92,7 +92,7 @@ def qr(self, some):
 
 
 @op("geqrf(Tensor self) -> (Tensor a, Tensor tau)", variants="function method out", saved="", aten={"out": "a"},
-    out="cast", autocast={"cpu": "fp32"},
+    out="cast safely", autocast={"cpu": "fp32"},
     vjp={"self": rules.undefined(NotImplementedError("the derivative for 'geqrf' is not implemented."))},
     columns=(0,))  # fmt: skip
 def geqrf(self):
@@ -152,6 +152,37 @@ def _gaps(values, used):
     return jnp.where(jnp.eye(values.shape[-1], dtype=bool) | ~used, 1, gap)
 
 
+def _turning(vectors, grads):
+    """How much the loss changes as each column of ``vectors`` is multiplied by exp(i phi)."""
+    return jnp.imag(jnp.sum(jnp.conj(vectors) * grads, -2))
+
+
+def _ill_defined(name, what, change, beside=0.0):
+    """(bad flag, error) of a loss that depends on the phases of complex vectors, to PyTorch's tolerance."""
+    bad = ~jnp.all(jnp.abs(change + beside) <= 0.01 + 0.01 * jnp.abs(beside))
+    return bad, RuntimeError(
+        f"{name}_backward: complex {what} are defined up to a factor exp(i phi), and the loss depends on it, "
+        "so that it is ill-defined. Use what does not, such as their absolute values or U @ diag(S) @ Vh."
+    )
+
+
+def _phase(name):
+    def check(grads, eigenvectors):
+        if jnp.iscomplexobj(eigenvectors):
+            return _ill_defined(name, "eigenvectors", _turning(eigenvectors, grads[1]))
+        return None
+
+    return check
+
+
+def _svd_phase(grads, U, S, Vh):
+    if not jnp.iscomplexobj(U):
+        return None
+    k = S.shape[-1]
+    u, v, g_u, g_v = (x[..., :, :k] for x in (U, adjoint(Vh), grads[0], adjoint(grads[2])))
+    return _ill_defined("svd", "singular vectors", 2 * _turning(u, g_u), 2 * _turning(v, g_v))
+
+
 def _svd_vjp(grads, U, S, Vh):
     """After Townsend, "Differentiating the singular value decomposition" (2016), for complex matrices too.
 
@@ -186,7 +217,7 @@ def _embedded(d):
     aten={"out": "U"},
     variants="out",
     check=_not_finite("linalg.svd"),
-    vjp={"A": _svd_vjp},
+    vjp={"A": rules.checked(_svd_vjp, _svd_phase)},
     saved={
         "S_sym_argsize_minus_1": lambda A_aval: min(A_aval.shape[-2:]),
         **{n: n for n in ("S", "U", "Vh", "full_matrices")},
@@ -276,7 +307,11 @@ def _eigh_vjp(grads, values, vectors):
     'linalg_eigh(Tensor A, str UPLO="L") -> (Tensor eigenvalues, Tensor eigenvectors)',
     aten='(Tensor self, str UPLO="L") -> (Tensor eigenvalues, Tensor eigenvectors)',
     variants="out",
-    vjp={"A": lambda grads, eigenvalues, eigenvectors: _eigh_vjp(grads, eigenvalues, eigenvectors)},
+    vjp={
+        "A": rules.checked(
+            lambda grads, eigenvalues, eigenvectors: _eigh_vjp(grads, eigenvalues, eigenvectors), _phase("linalg_eigh")
+        )
+    },
     autocast={"cpu": "fp32"},
     columns=(1,),
 )
@@ -337,10 +372,14 @@ def _eig_vjp(grads, values, vectors):
 
 @op(
     "linalg_eig(Tensor self) -> (Tensor eigenvalues, Tensor eigenvectors)",
-    out="cast",
+    out="cast safely",
     variants="out",
     check=_eig_finite,
-    vjp={"self": lambda grads, eigenvalues, eigenvectors: _eig_vjp(grads, eigenvalues, eigenvectors)},
+    vjp={
+        "self": rules.checked(
+            lambda grads, eigenvalues, eigenvectors: _eig_vjp(grads, eigenvalues, eigenvectors), _phase("linalg_eig")
+        )
+    },
     autocast={"cpu": "fp32"},
     columns=(1,),
 )
@@ -354,7 +393,8 @@ def linalg_eig(self):
     return _eig(self)
 
 
-@op("linalg_eigvals(Tensor self) -> Tensor", out="cast", variants="out", node="LinalgEigBackward", check=_eig_finite,
+@op("linalg_eigvals(Tensor self) -> Tensor", out="cast safely", variants="out", node="LinalgEigBackward",
+    check=_eig_finite,
     vjp={"self": lambda grad, self: _eigvals_vjp(grad, self)},
     saved={"eigenvalues": "result", "result!": None, "~self": "self"}, autocast={"cpu": "fp32"})  # fmt: skip
 def linalg_eigvals(self):

@@ -16,6 +16,7 @@ from torchlike._core.dispatch.observers import seen, subclassed
 from torchlike._core.tensor.storage import CAPTURES
 from torchlike._core.tensor.tensor import value_of, wrap
 from torchlike._executor import immediate
+from torchlike._executor.level import LevelValue
 
 if TYPE_CHECKING:
     from torchlike._core.typed import Edge, Grads
@@ -154,6 +155,31 @@ def absent(out: Any, grads: Grads) -> Any:
     return seen("new_zeros.default", like, list(out.shape), dtype=FROM_NP[out.dtype], pin_memory=False)
 
 
+class _Checked(OpNode):
+    """The node of a call whose backward looks at values: its kernel's last result says that they are bad."""
+
+    __slots__ = ()
+    _simple = False
+
+    def apply(self, grads: Grads) -> Grads:
+        plan, kernel = self.plan, self.plan.kernel
+        arguments = self.values()
+        arguments += [_zeros(plan.outs[i]) if grads[i] is None else grads[i] for i in plan.diff]
+        results = immediate.run(kernel, (), arguments) if kernel else ()
+        immediate.verified(plan, (), arguments, (None, results[-1]))
+        return plan.routed(arguments, results)
+
+    def _apply_tensors(self, grads: Grads, call: Callable[..., Any], made_by: Edge = None) -> Grads:
+        plan = self.plan
+        saved = self.tensors(made_by)
+        saved += [absent(plan.outs[i], grads) if grads[i] is None else grads[i] for i in plan.diff]
+        out = call(plan.kernel, tuple(saved), ())
+        flag = value_of(out[-1])
+        if not isinstance(flag, LevelValue):  # a mapped backward is not checked, as in PyTorch
+            immediate.verified(plan, (), [value_of(t) for t in saved], (None, flag))
+        return plan.routed(saved, out)
+
+
 def _zeros(out: Any) -> Any:
     return immediate.zeros(out.shape, out.dtype)
 
@@ -172,6 +198,11 @@ def node_class(name: str) -> type[OpNode]:
 
 
 @cache
+def _checked_class(name: str) -> type[OpNode]:
+    return type(name, (_Checked,), {"__slots__": ()})
+
+
+@cache
 def _partial_class(name: str) -> type[OpNode]:
     """The class of nodes some of whose inputs have no derivative: the engine asks which are wanted."""
     refusals = property(lambda node: node.plan.refusals)
@@ -186,6 +217,8 @@ def _class_of(op: Kernel, plan: Plan) -> type[OpNode]:
     if plan.refuses:
         name = "NotImplemented"
     name = name + "0" if name.endswith("Backward") else name
+    if plan.error is not None:
+        return _checked_class(name)
     return node_class(name) if plan.refusals is None else _partial_class(name)
 
 

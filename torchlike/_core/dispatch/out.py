@@ -10,6 +10,7 @@ import numpy as np
 import torchlike._base.device as devices
 from torchlike._base.dtypes import from_np
 from torchlike._base.frames import warn
+from torchlike._base.promotion import can_cast
 from torchlike._base.state import state
 from torchlike._core.autograd.node import requires_grad
 from torchlike._core.conversion.convert import place
@@ -137,6 +138,16 @@ def demand_dtype(name: str, dtype: Any, out: Tensor) -> None:
     raise RuntimeError(f"Expected out tensor to have dtype {wanted}, but got {got} instead ({name})")
 
 
+def demand_castable(name: str, dtype: Any, out: Tensor, what: str = "result") -> None:
+    """RuntimeError unless a result of the numpy dtype can be cast to that of ``out``."""
+    source = from_np(np.dtype(dtype))
+    if source is not out.dtype and not can_cast(source, out.dtype):
+        raise RuntimeError(
+            f"{name}: Expected {what} to be safely castable from {source.scalar_name} dtype, but got {what} with dtype "
+            f"{out.dtype.scalar_name}"
+        )
+
+
 def put_exactly(name: str, result: Tensor, out: Tensor) -> None:
     """Write the result of a composite into ``out``, which must have its dtype. RuntimeError otherwise."""
     demand_unrecorded(f"{name}()", out)
@@ -148,6 +159,12 @@ def _demand_dtype(op: Kernel, value: Any, out: Tensor, at: int) -> None:
     """Refuse an output of another dtype than the result's, where PyTorch does not cast."""
     if "exact" in op.declaration.out and value.dtype != out.dtype.np:
         _refuse_dtype(op, value.dtype, out, at)
+    if op.name in ("cat", "stack") and not can_cast(from_np(value.dtype), out.dtype):
+        raise TypeError(
+            f"torch.cat(): input types can't be cast to the desired output type {out.dtype.scalar_name} ({op.name})"
+        )
+    if "safely" in op.declaration.out:
+        demand_castable(op.name, value.dtype, out, op.declaration.schema.returns[at][1] or "result")
     if "truths" in op.declaration.out and out.dtype.np.name not in ("bool", "uint8"):
         raise RuntimeError(f"{op.name} only supports bool tensor for result, got: {out.dtype.scalar_name}")
 

@@ -257,7 +257,10 @@ class Trace:
         own = self.record.own
         made = [t for t in own.values() if isinstance(t, Tensor)]
         self.aliases = [weakref.ref(t) for t in made if id(t._storage) not in own]
+        checked = len(self.errors)
         self._gradients()
+        if len(self.errors) > checked:
+            raise Unsupported("has a backward that looks at values")
 
     def _demand_unread(self, storage: Storage) -> None:
         """Refuse to write where an array of numpy is that was read: as it was before, or after."""
