@@ -493,3 +493,36 @@ def test_clipping_counts_both_parts():
         return t.nn.utils.clip_grad_norm_([z], 1.0), z.grad
 
     agree(script)
+
+
+AXES = [complex(a, b) for a in (-2.5, -1.0, -0.5, 0.5, 2.5) for b in (-0.0, 0.0)]
+AXES += [complex(a, b) for a in (-0.0, 0.0) for b in (-2.5, -0.5, 0.5, 2.5)]
+CUT = ("sqrt", "rsqrt", "log", "log2", "log1p", "asin", "acos", "atan", "asinh", "acosh", "atanh", "angle")
+
+
+@pytest.mark.parametrize("name", [*CUT, 0.5, -0.5, 1.5])
+def test_both_sides_of_branch_cuts(name):
+    """The sign of a part that is 0 says on which side of the cut a number lies."""
+    found = []
+    for t in (torch, torchlike):
+        x = t.tensor(AXES, dtype=t.complex128).requires_grad_()
+        y = x**name if isinstance(name, float) else getattr(x, name)()
+        (y * t.arange(1, len(AXES) + 1)).abs().sum().backward()
+        found.append((y.detach().numpy(), x.grad.numpy()))
+    (value, grad), (ours, our_grad) = found
+    finite = np.isfinite(value)
+    assert (np.isfinite(ours) == finite).all()
+    np.testing.assert_allclose(ours[finite], value[finite], rtol=1e-13, atol=1e-15)
+    kept = np.isfinite(grad)
+    np.testing.assert_allclose(our_grad[kept], grad[kept], rtol=1e-12, atol=1e-14)
+
+
+@pytest.mark.parametrize("name", ["sinh", "cosh"])
+def test_hyperbolic_functions_near_the_axes(name):
+    tiny = np.geomspace(1e-15, 1e-3, 20)
+    x = np.concatenate([tiny + 1j * tiny[::-1], tiny + 0.5j, 0.5 + 1j * tiny, 1j * (np.pi / 2 - tiny) + tiny])
+    for dtype in (np.complex64, np.complex128):
+        wanted = getattr(np, name)(x.astype(dtype).astype(np.complex128))
+        got = getattr(torchlike, name)(torchlike.tensor(x.astype(dtype))).numpy()
+        np.testing.assert_allclose(got.real, wanted.real, rtol=20 * np.finfo(dtype).eps)
+        np.testing.assert_allclose(got.imag, wanted.imag, rtol=20 * np.finfo(dtype).eps)

@@ -61,6 +61,22 @@ def demand_real(x, *numbers):
         raise RuntimeError(f"value cannot be converted to type {from_np(x.dtype)} without overflow: it is complex")
 
 
+def at_cuts(f):
+    """A function with a branch cut along the real axis, where XLA takes -0 for 0: its values below are conjugates."""
+
+    def kernel(x):
+        if kind(x) != "c":
+            return f(x)
+        below = jnp.signbit(x.imag)
+        value = f(jnp.where(below, jnp.conj(x), x))
+        return jnp.where(below, jnp.conj(value), value)
+
+    return kernel
+
+
+square_root = at_cuts(lax.sqrt)
+
+
 def is_reduced(x):
     """Whether the dtype is a 16-bit float, in which PyTorch stores but does not compute."""
     return jnp.issubdtype(x.dtype, np.floating) and x.dtype.itemsize == 2

@@ -9,7 +9,7 @@ from jax.custom_derivatives import SymbolicZero
 
 from torchlike._decl.op import op, pointwise
 from torchlike._decl.words import spelled
-from torchlike._ops._elementwise import broadcast, conj, demand, kind, widely
+from torchlike._ops._elementwise import broadcast, conj, demand, kind, square_root, widely
 
 
 def _integer_power(base, exponent):
@@ -82,8 +82,8 @@ def grad_to_exponent(grad, base, exponent, result):
 
 # Exponents that PyTorch computes without pow; x ** 2 is bitwise x * x.
 SPECIAL_EXPONENTS = {
-    0.5: lax.sqrt,
-    -0.5: lambda x: 1 / lax.sqrt(x),
+    0.5: square_root,
+    -0.5: lambda x: 1 / square_root(x),
     2.0: lambda x: x * x,
     3.0: lambda x: x * x * x,
     -1.0: lambda x: 1 / x,
@@ -96,7 +96,7 @@ SPECIAL_EXPONENTS = {
 @jax.custom_jvp
 def number_power(base, exponent):
     """``base ** exponent`` of a number, whose roots are those of ``SPECIAL_EXPONENTS`` at -inf and -0."""
-    root = lax.sqrt(base)
+    root = square_root(base)
     others = jnp.where(exponent == -0.5, 1 / root, power(base, exponent))
     return jnp.where(exponent == 0.5, root, others)
 

@@ -9,7 +9,18 @@ from jax import lax
 
 from torchlike._decl.op import pointwise
 from torchlike._decl.words import aten
-from torchlike._ops._elementwise import conj, demand, demand_real, direction, kind, unary, wide, wide_dtype
+from torchlike._ops._elementwise import (
+    at_cuts,
+    conj,
+    demand,
+    demand_real,
+    direction,
+    kind,
+    square_root,
+    unary,
+    wide,
+    wide_dtype,
+)
 
 
 def _zero(grad):
@@ -77,7 +88,7 @@ def sign(self):
 
 sqrt = unary(
     "sqrt",
-    lax.sqrt,
+    square_root,
     lambda grad, result: grad / (2 * conj(result)),
     doc="Elementwise square root.",
     shows="9.0 -> 3.",
@@ -91,7 +102,7 @@ def _rsqrt_grad(grad, result):
 
 rsqrt = unary(
     "rsqrt",
-    lambda x: 1 / lax.sqrt(x),
+    lambda x: 1 / square_root(x),
     _rsqrt_grad,
     doc="Elementwise ``1 / sqrt(input)``.",
     shows="4.0 -> 0.5000",
@@ -219,7 +230,7 @@ tan = unary(
 )
 asin = unary(
     "asin",
-    lax.asin,
+    at_cuts(lax.asin),
     lambda grad, self: grad * conj(1 / lax.sqrt(1 - self * self)),
     doc="Elementwise arc sine.",
     shows="0.5 -> 0.5236",
@@ -227,7 +238,7 @@ asin = unary(
 )
 acos = unary(
     "acos",
-    lax.acos,
+    at_cuts(lax.acos),
     lambda grad, self: -grad * conj(1 / lax.sqrt(1 - self * self)),
     doc="Elementwise arc cosine.",
     shows="0.5 -> 1.0472",
@@ -248,10 +259,17 @@ def _half_exp(x):
     return root / 2 * root
 
 
+def _product(a, b):
+    """``a * b``, and 0 where one is, whatever the other."""
+    zero = jnp.zeros_like(a)
+    return jnp.where((a == 0) | (b == 0), jnp.copysign(zero, a) * jnp.copysign(zero + 1, b), a * b)
+
+
 @jax.custom_jvp
 def precise_cosh(x):
     if jnp.iscomplexobj(x):
-        return lax.cosh(x)
+        a, b = x.real, x.imag
+        return lax.complex(precise_cosh(a) * lax.cos(b), _product(precise_sinh(a), lax.sin(b)))
     half = _half_exp(lax.abs(x))
     return half + 0.25 / half
 
@@ -259,7 +277,8 @@ def precise_cosh(x):
 @jax.custom_jvp
 def precise_sinh(x):
     if jnp.iscomplexobj(x):
-        return lax.sinh(x)
+        a, b = x.real, x.imag
+        return lax.complex(_product(precise_sinh(a), lax.cos(b)), _product(lax.sin(b), precise_cosh(a)))
     half = _half_exp(jnp.maximum(lax.abs(x), 1))
     return jnp.where(lax.abs(x) < 1, lax.sinh(x), lax.sign(x) * (half - 0.25 / half))
 
@@ -313,7 +332,7 @@ asinh = unary(
 )
 acosh = unary(
     "acosh",
-    lax.acosh,
+    at_cuts(lax.acosh),
     lambda grad, self: grad * conj(_acosh_slope(self)),
     doc="Elementwise inverse hyperbolic cosine.",
     shows="1.5 -> 0.9624",
