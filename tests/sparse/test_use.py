@@ -372,6 +372,27 @@ def test_gradcheck_of_all_elements(f, layout):
     agree(script)
 
 
+WITHIN = OF_SPARSE | {
+    "product": lambda x: x @ x.to_dense().detach().T,
+    "sparse product": lambda x: (x * 3).to_dense(masked_grad=True),
+}
+del WITHIN["detached"]  # its gradient is wrong too, which is found first
+
+
+@pytest.mark.parametrize("layout", ["coo", "csr", "hybrid"])
+@pytest.mark.parametrize("f", WITHIN)
+def test_masked_gradcheck_finds_gradients_beyond_the_elements(f, layout):
+    """A dense gradient that is not 0 where the input has no element is a mismatch, but for fast mode."""
+
+    def script(t):
+        found = attempt(lambda: t.autograd.gradcheck(WITHIN[f], SPARSE[layout](t), masked=True))
+        told = (type(found).__name__, str(found).partition(",")[0]) if isinstance(found, Exception) else found
+        quiet = attempt(lambda: t.autograd.gradcheck(WITHIN[f], SPARSE[layout](t), masked=True, raise_exception=False))
+        return told, quiet if isinstance(quiet, bool) else None
+
+    agree(script)
+
+
 @pytest.mark.parametrize("layout", ["sparse_coo", "sparse_csr"])
 @pytest.mark.parametrize("f", [lambda x: x.to_dense(), lambda x: x @ x.to_dense(), lambda x: x * 2])
 def test_fast_gradcheck_of_sparse_inputs(f, layout):

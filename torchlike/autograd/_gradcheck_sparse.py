@@ -1,11 +1,13 @@
 """Sparse inputs of gradcheck: what stands for them is dense, and the function gets sparse tensors made of it."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from torchlike._core.dispatch.bind import FUNCTIONS
 from torchlike._core.sparse.construction import of_pattern
 from torchlike._core.tensor.tensor import Tensor, sparse_bsc, sparse_bsr, sparse_coo, strided
+from torchlike.autograd._gradcheck_checks import GradcheckError
 from torchlike.autograd.function import Function
 
 
@@ -14,11 +16,11 @@ def is_sparse(x: Any) -> bool:
     return isinstance(x, Tensor) and x.layout is not strided
 
 
-def over_dense(func: Callable, inputs: tuple, masked: bool) -> tuple[Callable, tuple]:
+def over_dense(func: Callable, inputs: tuple, masked: bool, within: bool = False) -> tuple[Callable, tuple]:
     """``func`` and its inputs, with dense tensors in the place of sparse ones.
 
     ``masked``: they are the values that the sparse ones have; else all their elements, of which those that are no
-    longer 0 are added to the sparse ones.
+    longer 0 are added to the sparse ones. ``within``: a gradient that is not 0 beyond these values is a mismatch.
     """
     if not any(map(is_sparse, inputs)):
         return func, inputs
@@ -27,7 +29,11 @@ def over_dense(func: Callable, inputs: tuple, masked: bool) -> tuple[Callable, t
     made = of_pattern if masked else _Elements.apply
 
     def of_dense(*given: Any) -> Any:
-        out = func(*[x if t is None else made(t, x) for t, x in zip(like, given, strict=True)])
+        taken = [x if t is None else made(t, x) for t, x in zip(like, given, strict=True)]
+        for i, (t, x) in enumerate(zip(like, taken, strict=True)):
+            if within and t is not None and x.requires_grad:
+                x.register_hook(partial(_demand_within, t, i))
+        out = func(*taken)
         for o in out if isinstance(out, list | tuple) else (out,):
             demand_dense(o)
         return out
@@ -37,6 +43,19 @@ def over_dense(func: Callable, inputs: tuple, masked: bool) -> tuple[Callable, t
         for t, x in zip(like, inputs, strict=True)
     ]
     return of_dense, tuple(stands)
+
+
+def _demand_within(like: Tensor, position: int, gradient: Tensor | None) -> None:
+    """Refuse a dense gradient of a sparse input that is not 0 where that has no element."""
+    if gradient is None or is_sparse(gradient):
+        return
+    has = of_pattern(like, FUNCTIONS["ones_like"](like.values())).to_dense()
+    if bool(((has == 0) & (gradient != 0)).any()):
+        raise GradcheckError(
+            f"Jacobian mismatch for output 0 with respect to input {position}, numerical: 0 where the sparse tensor "
+            f"has no element (masked=True), analytical: a dense gradient,\n{gradient}\nCompute it by functions with masked "
+            "gradients, such as torch.sparse.mm and to_dense(masked_grad=True), or pass masked=False"
+        )
 
 
 def demand_dense(out: Any) -> None:

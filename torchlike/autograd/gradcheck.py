@@ -88,7 +88,7 @@ def gradcheck(
     )  # fmt: skip
     _check_flags(flags)
     tol = Tolerances(atol, rtol, nondet_tol, check_grad_dtypes)
-    func, given = over_dense(func, as_tuple(inputs), bool(masked or fast_mode))
+    func, given = over_dense(func, as_tuple(inputs), bool(masked or fast_mode), bool(masked and not fast_mode))
     try:
         _check(func, given, eps, tol, flags)
     except GradcheckError:
