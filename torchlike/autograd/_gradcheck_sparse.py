@@ -53,8 +53,8 @@ def _demand_within(like: Tensor, position: int, gradient: Tensor | None) -> None
     if bool(((has == 0) & (gradient != 0)).any()):
         raise GradcheckError(
             f"Jacobian mismatch for output 0 with respect to input {position}, numerical: 0 where the sparse tensor "
-            f"has no element (masked=True), analytical: a dense gradient,\n{gradient}\nCompute it by functions with masked "
-            "gradients, such as torch.sparse.mm and to_dense(masked_grad=True), or pass masked=False"
+            f"has no element (masked=True), analytical: a dense gradient,\n{gradient}\nCompute it by functions with "
+            "masked gradients, such as torch.sparse.mm and to_dense(masked_grad=True), or pass masked=False"
         )
 
 
