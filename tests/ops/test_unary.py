@@ -248,3 +248,12 @@ def test_the_logarithm_of_the_gamma_function_of_float32_is_exact():
     want = torch.lgamma(torch.from_numpy(x).double()).numpy()
     found = torchlike.lgamma(torchlike.from_numpy(x)).double().numpy()
     np.testing.assert_allclose(found, want, rtol=1.2e-7)
+
+
+def test_tanh_ends_at_one():
+    x = np.concatenate([np.linspace(9.02, 100, 500), [np.inf]]).astype(np.float32)
+    for form in (torchlike.tanh, torchlike.compile(torchlike.tanh)):
+        assert (form(torchlike.tensor(x)) == 1).all() and (form(torchlike.tensor(-x)) == -1).all()
+    t = torchlike.tensor([-20.0, 12.0], requires_grad=True)
+    t.tanh().sum().backward()
+    assert t.grad.tolist() == [0, 0] and torchlike.tensor([float("nan")]).tanh().isnan().all()
