@@ -31,10 +31,12 @@ GAPS = [
     ("`unravel_index`", "strides", "those of one tensor of all coordinates"),
     (
         "`triangular_solve`, `cholesky_inverse`, `cholesky_solve`",
-        "jvp, gradgrad",
-        "tangents outside the triangle that is read count for nothing; PyTorch's forward formulas read them",
+        "gradient of what is not read, jvp, gradgrad",
+        "elements outside the triangle that is read count for nothing; PyTorch's formulas read them",
     ),
     ("`as_strided_scatter`", "gradient of self", "0 where src was written; PyTorch gives it there and 0 elsewhere"),
+    ("`*_scatter` of views", "strides of an input with gaps", "dense in its order; PyTorch's are those of the input"),
+    ("`linalg.lstsq`", "driver gelsy with a large rcond", "the rank is by singular values, as of gelsd"),
     ("`linear_cross_entropy` in chunks", "gradgrad", "differentiated twice; PyTorch's second derivative is 0"),
     (
         "`topk`, `kthvalue`, `mode`, `argsort`, `sort`",

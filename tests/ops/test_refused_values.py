@@ -47,6 +47,48 @@ REFUSED = [
     ],
     "t.isin(t.tensor([0, 1]), True)",
     "F.pad(t.ones(3, dtype=t.uint8), (1, 1), value=-5)",
+    *[
+        case.format(d=d, v=v)
+        for d, v in (("uint8", 300), ("int8", -129), ("int32", 2**40), ("float16", 1e10))
+        for case in (
+            "t.ones(3, dtype=t.{d}).clamp({v})",
+            "t.ones(3, dtype=t.{d}).clamp_(max={v})",
+            "t.clamp_min(t.ones(3, dtype=t.{d}), {v})",
+            "t.ones(3, dtype=t.{d}).clamp_max_({v})",
+            "t.ones(3, dtype=t.{d}) ** {v}",
+        )
+    ],
+    *[
+        case.format(d=d, v=v)
+        for d, v in (("uint8", 300), ("int8", -129), ("int32", 2**40))
+        for case in (
+            "t.where(t.tensor([True]), t.ones(1, dtype=t.{d}), {v})",
+            "t.where(t.tensor([True]), {v}, t.ones(1, dtype=t.{d}))",
+            "t.addcmul(*[t.ones(2, dtype=t.{d})] * 3, value={v})",
+            "t.addmm(*[t.ones(2, 2, dtype=t.{d})] * 3, alpha={v})",
+            "t.addr(t.ones(1, 1, dtype=t.{d}), *[t.ones(1, dtype=t.{d})] * 2, beta={v})",
+        )
+    ],
+    "t.full((2,), -1.0, dtype=t.uint8)",
+    "t.ones(2, dtype=t.uint8).masked_fill(t.tensor([True, False]), -0.5)",
+    "t.max(t.ones(3, 1), t.ones(0, 2))",
+    "t.min(t.ones(3, 1), t.ones(2, 2))",
+    "t.take_along_dim(t.ones(1, 0), t.zeros(5, 2, dtype=t.int64), 1)",
+    "F.adaptive_max_pool1d(t.ones(3, 0, 4), 2)",
+    "F.adaptive_avg_pool3d(t.ones(3, 0, 4, 4, 4), 2)",
+    *[
+        case.format("t.ones(2, requires_grad=True)")
+        for case in (
+            "F.nll_loss(t.zeros(1, 2), t.tensor([1]), weight={})",
+            "F.nll_loss(t.zeros(1, 2, 1, 1), t.zeros(1, 1, 1, dtype=t.int64), weight={})",
+            "F.cross_entropy(t.zeros(1, 2), t.tensor([1]), weight={})",
+            "F.cross_entropy(t.zeros(1, 2), t.tensor([1]), weight={}, label_smoothing=0.1)",
+            "F.multi_margin_loss(t.zeros(1, 2), t.tensor([1]), weight={})",
+            "F.binary_cross_entropy(t.ones(2), t.ones(2), weight={})",
+            "F.binary_cross_entropy_with_logits(t.ones(2), t.ones(2), weight={})",
+            "F.binary_cross_entropy_with_logits(t.ones(2), t.ones(2), pos_weight={})",
+        )
+    ],
     "F.hardtanh(t.ones(3, dtype=t.int8), -1, 300)",
     "F.hardtanh(t.ones(3, dtype=t.uint8), -1, 3)",
     "t.index_fill(t.ones(3, dtype=t.float16), 0, t.tensor([0]), 1e6)",
@@ -88,6 +130,25 @@ TAKEN = [
     "F.pad(t.ones(3, dtype=t.int32), (1, 1), value=-1.5)",
     "F.threshold(t.ones(3, dtype=t.int8), 2, -3)",
     "F.hardtanh(t.tensor([-3, 3], dtype=t.int8), -2, 2)",
+    "F.hardtanh(t.tensor([-3.0, 3]), -1, float('nan')).isnan()",
+    "t.nan_to_num(t.tensor([float('inf'), float('nan')]), 0, float('nan')).isnan()",
+    "t.tensor([1, 200], dtype=t.uint8).clamp(-1)",
+    "t.where(t.tensor([True, False]), t.ones(2, dtype=t.uint8), -1)",
+    "t.std(t.ones(3, 0), 1, correction=-1).isnan()",
+    "t.var(t.ones(0), correction=-2).isnan()",
+    "t.bincount(t.tensor([], dtype=t.int64), t.ones(0), 3).to(t.int64)",
+    *[
+        f"t.{name}({y}{x})"
+        for name in ("trapezoid", "cumulative_trapezoid")
+        for y in ("t.tensor([7, 2, 250], dtype=t.uint8)", "t.tensor([100, 100, -100], dtype=t.int8)")
+        for x in ("", ", dx=2", ", dx=0.5", ", t.tensor([9, 3, 5], dtype=t.uint8)", ", t.tensor([0.5, 2, 3])")
+    ],
+    "t.trapezoid(t.tensor([float('inf'), 1, 1])).isnan()",
+    "t.linalg.norm(input=t.ones(2, 2), ord=1)",
+    "t.linalg.eigvalsh(x=t.eye(2))",
+    "t.linalg.lstsq(input=t.eye(2), b=t.eye(2)).solution",
+    "t.ones(2, 3).sum_to_size(size=(2, 1))",
+    "t.ones(6).resize_(size=(2, 3))",
     "t.linalg.lu_factor_ex(t.zeros(2, 2)).info",
     "t.lu_unpack(t.eye(2), t.tensor([0, 2], dtype=t.int32), unpack_pivots=False)[1]",
     "t.lu_unpack(t.ones(3, 2), t.tensor([3, 3], dtype=t.int32))[0]",

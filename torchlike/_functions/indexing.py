@@ -307,6 +307,8 @@ def take_along_dim(input, indices, dim=None, *, out=None):
     dim = dims.wrap_dim(arguments.as_int("take_along_dim", "dim", dim), input.ndim)
     mine, theirs = list(input.shape), list(indices.shape)
     length, count = mine[dim] if mine else 1, theirs[dim] if theirs else 1
+    if not length and 0 not in theirs:
+        raise RuntimeError(f"torch.take_along_dim(): dimension {dim} of the input is empty, indices are {theirs}")
     if mine:
         mine[dim] = theirs[dim] = 1
     shape = list(dims.broadcast_shapes(tuple(mine), tuple(theirs)))

@@ -88,7 +88,7 @@ def _check_matrix_norm(A, ord, dtype):
 
 
 @in_float32_off_cpu
-def matrix_norm(A, ord="fro", dim=(-2, -1), keepdim=False, *, dtype=None, out=None):
+def matrix_norm(input, ord="fro", dim=(-2, -1), keepdim=False, *, dtype=None, out=None):
     """A norm of the matrices in the dimensions ``dim``: "fro", "nuc", 1, -1, 2, -2, inf or -inf.
 
     Raises RuntimeError for any other order, and for integers.
@@ -97,13 +97,13 @@ def matrix_norm(A, ord="fro", dim=(-2, -1), keepdim=False, *, dtype=None, out=No
     >>> torch.linalg.matrix_norm(torch.tensor([[1., 2.], [3., 4.]]), 1)
     tensor(6.)
     """
-    dims = _matrix_dims(A.ndim, dim)
-    _check_matrix_norm(A, ord, dtype)
+    dims = _matrix_dims(input.ndim, dim)
+    _check_matrix_norm(input, ord, dtype)
     if ord == "fro":
-        return vector_norm(A, 2, dims, keepdim, dtype=dtype, out=out)
+        return vector_norm(input, 2, dims, keepdim, dtype=dtype, out=out)
     if dtype is not None:
-        A = A.to(dtype)
-    result = _by_singular_values(A, ord, dims) if ord in ("nuc", 2, -2) else _by_sums(A, ord, dims)
+        input = input.to(dtype)
+    result = _by_singular_values(input, ord, dims) if ord in ("nuc", 2, -2) else _by_sums(input, ord, dims)
     if keepdim:
         for d in sorted(dims):
             result = result.unsqueeze(d)
@@ -128,10 +128,10 @@ def _by_sums(A, ord, dims):
     return sums.amax(columns) if ord > 0 else sums.amin(columns)
 
 
-def norm(A, ord=None, dim=None, keepdim=False, *, dtype=None, out=None):
+def norm(input, ord=None, dim=None, keepdim=False, *, dtype=None, out=None):
     """A vector or matrix norm: of a vector if ``dim`` is one dimension, of matrices if it is two.
 
-    Without ``ord`` the 2-norm of all elements (or over ``dim``); without ``dim`` the rank of ``A`` decides.
+    Without ``ord`` the 2-norm of all elements (or over ``dim``); without ``dim`` the rank of ``input`` decides.
 
     >>> import torchlike as torch
     >>> torch.linalg.norm(torch.tensor([[3., 0.], [0., 4.]]))
@@ -142,17 +142,17 @@ def norm(A, ord=None, dim=None, keepdim=False, *, dtype=None, out=None):
     if dim is not None and len(dim) not in (1, 2) and ord is not None:
         raise RuntimeError(f"linalg.norm: If dim is specified, it must be of length 1 or 2. Got {list(dim)}")
     if ord is None:
-        return vector_norm(A, 2, dim, keepdim, dtype=dtype, out=out)
-    if dim is None and A.ndim not in (1, 2):
+        return vector_norm(input, 2, dim, keepdim, dtype=dtype, out=out)
+    if dim is None and input.ndim not in (1, 2):
         raise RuntimeError(
-            f"linalg.norm: If dim is not specified but ord is, the input must be 1D or 2D. Got {A.ndim}D."
+            f"linalg.norm: If dim is not specified but ord is, the input must be 1D or 2D. Got {input.ndim}D."
         )
-    if isinstance(ord, str) or (A.ndim == 2 if dim is None else len(dim) == 2):
-        return matrix_norm(A, ord, (-2, -1) if dim is None else dim, keepdim, dtype=dtype, out=out)
-    return vector_norm(A, ord, dim, keepdim, dtype=dtype, out=out)
+    if isinstance(ord, str) or (input.ndim == 2 if dim is None else len(dim) == 2):
+        return matrix_norm(input, ord, (-2, -1) if dim is None else dim, keepdim, dtype=dtype, out=out)
+    return vector_norm(input, ord, dim, keepdim, dtype=dtype, out=out)
 
 
-def cond(A, p=None, *, out=None):
+def cond(input, p=None, *, out=None):
     """The condition number of matrices in the ``p``-norm of :func:`matrix_norm` (2 by default).
 
     It is inf for a singular matrix.
@@ -164,20 +164,20 @@ def cond(A, p=None, *, out=None):
     if p is not None and (p not in ("fro", "nuc") if isinstance(p, str) else abs(p) not in _ORDERS):
         raise RuntimeError(f"linalg.cond got an invalid norm type: {p}")
     if p is None or abs(p if not isinstance(p, str) else 0) == 2:
-        s = linalg.svdvals(A)
+        s = linalg.svdvals(input)
         first, last = s[..., 0], s[..., -1]
         result = first / last if p != -2 else last / first
     else:
-        if A.ndim >= 2 and A.shape[-1] != A.shape[-2]:
+        if input.ndim >= 2 and input.shape[-1] != input.shape[-2]:
             raise RuntimeError(
                 f"linalg.cond(ord={p}): A must be batches of square matrices, but they are "
-                f"{A.shape[-2]} by {A.shape[-1]} "
+                f"{input.shape[-2]} by {input.shape[-1]} "
                 "matrices"
             )
-        inverse, info = linalg.inv_ex(A)
+        inverse, info = linalg.inv_ex(input)
         singular = info != 0
         inverse = inverse.masked_fill(singular[..., None, None], 0)
-        result = matrix_norm(A, p) * matrix_norm(inverse, p).masked_fill(singular, math.inf)
+        result = matrix_norm(input, p) * matrix_norm(inverse, p).masked_fill(singular, math.inf)
         if p != "nuc":  # PyTorch's of zeros is 0 * inf there
             result = result.masked_fill(singular, math.inf)
     return _written("linalg_cond", result, out)
@@ -186,7 +186,7 @@ def cond(A, p=None, *, out=None):
 # -- tolerances and shapes ---------------------------------------------------------------------------
 
 
-def pinv(A, rcond=None, hermitian=False, *, atol=None, rtol=None, out=None):
+def pinv(input, rcond=None, hermitian=False, *, atol=None, rtol=None, out=None):
     """The pseudo-inverse of matrices; see ``torch.linalg.matrix_rank`` for the tolerances.
 
     >>> import torchlike as torch
@@ -194,7 +194,7 @@ def pinv(A, rcond=None, hermitian=False, *, atol=None, rtol=None, out=None):
     tensor([[0.5000, 0.0000],
             [0.0000, 0.0000]])
     """
-    return linalg_pinv(A, atol=atol, rtol=rtol if rcond is None else rcond, hermitian=hermitian, out=out)
+    return linalg_pinv(input, atol=atol, rtol=rtol if rcond is None else rcond, hermitian=hermitian, out=out)
 
 
 linalg_pinv = linalg.pinv
@@ -207,7 +207,7 @@ def pinverse(input, rcond=1e-15):
     return linalg_pinv(input, rtol=rcond)
 
 
-def matrix_rank(A, tol=None, hermitian=False, *, atol=None, rtol=None, out=None):
+def matrix_rank(input, tol=None, hermitian=False, *, atol=None, rtol=None, out=None):
     """How many singular values of each matrix are above max(atol, rtol * the largest).
 
     ``rtol`` is by default the precision of the dtype times the longer side, 0 beside an ``atol``;
@@ -219,7 +219,7 @@ def matrix_rank(A, tol=None, hermitian=False, *, atol=None, rtol=None, out=None)
     """
     if tol is not None:
         atol, rtol = tol, 0.0
-    return linalg_matrix_rank(A, atol=atol, rtol=rtol, hermitian=hermitian, out=out)
+    return linalg_matrix_rank(input, atol=atol, rtol=rtol, hermitian=hermitian, out=out)
 
 
 linalg_matrix_rank = linalg.matrix_rank
@@ -228,8 +228,8 @@ _DRIVERS = ("gels", "gelsy", "gelsd", "gelss")
 LstsqResult = arguments.named_results("linalg_lstsq", ("solution", "residuals", "rank", "singular_values"))
 
 
-def lstsq(A, B, rcond=None, *, driver=None, out=None):
-    """(solution, residuals, rank, singular_values) of least squares ``A @ X = B``.
+def lstsq(input, b, rcond=None, *, driver=None, out=None):
+    """(solution, residuals, rank, singular_values) of least squares ``input @ X = B``.
 
     The solution has the least norm if there are several.
 
@@ -247,8 +247,8 @@ def lstsq(A, B, rcond=None, *, driver=None, out=None):
         raise RuntimeError(
             f"torch.linalg.lstsq: parameter `driver` should be one of ({', '.join(_DRIVERS)}), got {driver}"
         )
-    solution, residuals, rank, s = call(spectral.lstsq, (A, B, rcond), ())
-    m, n = A.shape[-2:]
+    solution, residuals, rank, s = call(spectral.lstsq, (input, b, rcond), ())
+    m, n = input.shape[-2:]
     if driver == "gelsy" or m <= n or not _full_rank(rank, n, driver):
         residuals = residuals.reshape(-1)[:0]
     if driver == "gels":
@@ -269,7 +269,7 @@ def _full_rank(rank, n, driver):
     )
 
 
-def tensorinv(A, ind=2, *, out=None):
+def tensorinv(input, ind=2, *, out=None):
     """The inverse of the map that ``tensordot(A, x, A.ndim - ind)`` is.
 
     The first ``ind`` dimensions of A are its rows.
@@ -280,18 +280,18 @@ def tensorinv(A, ind=2, *, out=None):
     """
     if ind <= 0:
         raise RuntimeError(f"Expected a strictly positive integer for 'ind' (linalg.tensorinv), got {ind}")
-    first, last = tuple(A.shape[:ind]), tuple(A.shape[ind:])
+    first, last = tuple(input.shape[:ind]), tuple(input.shape[ind:])
     if math.prod(first) != math.prod(last):
         raise RuntimeError(
             "Expected self to satisfy the requirement prod(self.shape[ind:]) == prod(self.shape[:ind]), "
             "but got "
             f"{math.prod(last)} != {math.prod(first)} (linalg.tensorinv)"
         )
-    inverse = linalg.inv(A.reshape((math.prod(last), math.prod(first))))
+    inverse = linalg.inv(input.reshape((math.prod(last), math.prod(first))))
     return _written("linalg_tensorinv", inverse.reshape((*last, *first)), out)
 
 
-def tensorsolve(A, B, dims=None, *, out=None):
+def tensorsolve(input, other, dims=None, *, out=None):
     """The X with ``tensordot(A, X, X.ndim) = B``; ``dims`` of A are moved to its end first.
 
     >>> import torchlike as torch
@@ -299,16 +299,16 @@ def tensorsolve(A, B, dims=None, *, out=None):
     torch.Size([6])
     """
     if dims is not None:
-        moved = wrap_dims(dims, A.ndim)
-        A = A.permute([d for d in range(A.ndim) if d not in moved] + moved)
-    shape = tuple(A.shape[B.ndim :])
-    if math.prod(shape) != math.prod(A.shape[: B.ndim]):
+        moved = wrap_dims(dims, input.ndim)
+        input = input.permute([d for d in range(input.ndim) if d not in moved] + moved)
+    shape = tuple(input.shape[other.ndim :])
+    if math.prod(shape) != math.prod(input.shape[: other.ndim]):
         raise RuntimeError(
             "Expected self to satisfy the requirement prod(self.shape[other.ndim:]) == "
             "prod(self.shape[:other.ndim]), but "
-            f"got {math.prod(shape)} != {math.prod(A.shape[: B.ndim])} (linalg.tensorsolve)"
+            f"got {math.prod(shape)} != {math.prod(input.shape[: other.ndim])} (linalg.tensorsolve)"
         )
-    x = linalg.solve(A.reshape((math.prod(shape), math.prod(shape))), B.flatten())
+    x = linalg.solve(input.reshape((math.prod(shape), math.prod(shape))), other.flatten())
     return _written("linalg_tensorsolve", x.reshape(shape), out)
 
 

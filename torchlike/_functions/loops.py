@@ -68,7 +68,7 @@ def map2_(self: Tensor, x: Tensor, y: Tensor, callable: Callable) -> Tensor:
 
 
 @method()
-def sum_to_size(self: Tensor, *size: Any) -> Tensor:
+def sum_to_size(self: Tensor, *sizes: Any, size: Any = None) -> Tensor:
     """Sum over the dimensions along which a tensor of shape ``size`` would be expanded to this one.
 
     Raises:
@@ -79,7 +79,8 @@ def sum_to_size(self: Tensor, *size: Any) -> Tensor:
     tensor([[3.],
             [3.]])
     """
-    shape = tuple(size[0]) if len(size) == 1 and not isinstance(size[0], int) else size
+    given = sizes if size is None else (size,)
+    shape = tuple(given[0]) if len(given) == 1 and not isinstance(given[0], int) else given
     extra = self.ndim - len(shape)
     kept = tuple(self.shape)[extra:]
     if extra < 0 or any(n not in (1, m) for n, m in zip(shape, kept, strict=True)):

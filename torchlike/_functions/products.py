@@ -67,6 +67,9 @@ def _letters(labels):
 
 def _from_lists(args):
     """(equation, operands) of the form that alternates operands and lists of ints."""
+    if isinstance(args[0], list | tuple):
+        kind = type(args[0]).__name__
+        raise TypeError(f"einsum(): argument 'equation' (position 1) must be str, not {kind}")
     operands, terms = args[: len(args) // 2 * 2 : 2], args[1::2]
     equation = ",".join(map(_letters, terms))
     return (equation + "->" + _letters(args[-1]) if len(args) % 2 else equation), operands

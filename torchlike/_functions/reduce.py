@@ -6,6 +6,7 @@ import math
 import jax
 import numpy as np
 
+import torchlike._base.dtypes as dtypes
 from torchlike._base.dims import wrap_dim
 from torchlike._base.layout import contiguous_strides
 from torchlike._base.state import state
@@ -18,7 +19,7 @@ from torchlike._core.tensor.memory_order import restride
 from torchlike._core.tensor.tensor import Tensor, fresh, value_of
 from torchlike._executor.immediate import Abstract, uploaded
 from torchlike._executor.level import LevelValue, dynamic_shape, mapped, one_by_one
-from torchlike._functions._install import both, function, method
+from torchlike._functions._install import FUNCTIONS, both, function, method
 from torchlike._functions.linalg import matrix_norm, vector_norm
 from torchlike._ops import sort as sorting
 
@@ -304,5 +305,7 @@ def bincount(input, weights=None, minlength=0):
             f"weights should be 1-d and have the same length as input, got {list(weights.shape)} and "
             f"{list(values.shape)}"
         )
-    length = max(int(values.max()) + 1 if values.size else 0, minlength)
+    if not values.size:  # of weights of any dtype
+        return FUNCTIONS["zeros"](minlength, dtype=dtypes.int64, device=input.device)
+    length = max(int(values.max()) + 1, minlength)
     return call(sorting.bincount, (input, weights), (length,))

@@ -135,7 +135,7 @@ function("as_strided_")(as_strided_)
 
 
 @method()
-def resize_(self, *size, memory_format=None):
+def resize_(self, *sizes, size=None, memory_format=None):
     """This tensor with another size over the same storage, which grows (by zeros) where it must.
 
     Growing gives the tensor a storage of its own; other tensors over the old one keep it. ``memory_format``: of the
@@ -145,8 +145,9 @@ def resize_(self, *size, memory_format=None):
         raise RuntimeError("Unsupported memory formatPreserve")
     if memory_format is not None:
         demand_format("resize_", memory_format)
-    demand_given("resize_", "size", size)
-    shape = checked_size("resize_", size[0] if len(size) == 1 and isinstance(size[0], list | tuple) else size)
+    given = sizes if size is None else (size,)
+    demand_given("resize_", "size", given)
+    shape = checked_size("resize_", given[0] if len(given) == 1 and isinstance(given[0], list | tuple) else given)
     demand_writable(self)
     if self.requires_grad:
         raise RuntimeError("cannot resize variables that require grad")

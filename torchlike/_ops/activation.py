@@ -273,9 +273,9 @@ def _hardswish_slope(x):
 
 
 def _clipped(x, low, high):
-    """``x`` in [low, high]; NaN stays, and a bound may be above the other (``high`` wins)."""
-    x = jnp.where(x < low, low, x)
-    return jnp.where(x > high, high, x)
+    """``x`` in [low, high]; NaN stays, as does that of a bound, which may be above the other (``high`` wins)."""
+    x = jnp.where((x < low) | (low != low), low, x)
+    return jnp.where((x > high) | (high != high), high, x)
 
 
 def _hardtanh(name, self, min_val, max_val):

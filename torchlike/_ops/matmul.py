@@ -15,9 +15,12 @@ from torchlike._decl.settings import reset_kernels
 from torchlike._decl.words import aten, later, unseen
 from torchlike._ops._axes import refuse
 from torchlike._ops._elementwise import demand_factor, is_reduced
+from torchlike._ops._overflow import factors
 
 product = partial(op, variants="function method out", autocast="lower_precision_fp")
-blend = partial(op, variants="function method inplace out", autocast="lower_precision_fp", out="after")
+blend = partial(
+    op, variants="function method inplace out", autocast="lower_precision_fp", out="after", check=factors
+)
 
 _PRECISIONS = {"highest": lax.Precision.HIGHEST, "high": lax.Precision.HIGH, "medium": lax.Precision.DEFAULT}
 _precision = "highest"
@@ -358,7 +361,7 @@ def _adjoint(grad, known, aval, place):
 def _stacks(grad, factor):
     """(leading sizes, gradients and factors as stacks of matrices)."""
     lead = grad.shape[:-2]
-    count = _product(lead)
+    count = math.prod(lead)
     broadcast = lambda x: jnp.broadcast_to(x, (*lead, *x.shape[-2:])).reshape(count, *x.shape[-2:])  # noqa: E731
     return lead, aten.view(grad, [count, *grad.shape[-2:]]), unseen(broadcast, factor)
 
@@ -370,13 +373,6 @@ def _unstacked(made, lead, shape):
     dims = [i for i in range(made.ndim - 2) if i < extra or shape[i - extra] == 1 != made.shape[i]]
     made = aten["sum.dim_IntList"](made, dims, True) if dims else made
     return aten.view(made, list(shape)) if extra else made
-
-
-def _product(numbers):
-    n = 1
-    for m in numbers:
-        n *= m
-    return n
 
 
 def _vector_last(self_aval, other_aval):
@@ -428,7 +424,7 @@ def _fits(a, b):
 
 
 def _rows(a):
-    return _product(a.shape[:-1])
+    return math.prod(a.shape[:-1])
 
 
 def _batches(a, b):

@@ -3,6 +3,7 @@
 import jax.numpy as jnp
 from jax import lax
 
+from torchlike._base.dims import broadcast_shapes
 from torchlike._decl.op import op, reduction
 from torchlike._decl.words import aten, spelled
 from torchlike._ops._axes import axes_of, axis_of, is_floating, refuse
@@ -105,6 +106,7 @@ def _along(name, x, dim, keepdim, reduce):
 
 def _pair(self, other, pick):
     refuse("maximum or minimum", self, "c")
+    broadcast_shapes(self.shape, other.shape)
     return pick(self, other)
 
 

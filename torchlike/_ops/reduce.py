@@ -316,7 +316,7 @@ def _moments(x, dim, correction, keepdim):
     off = off - total_of(off, axes, True) / n  # the mean was rounded, which counts where numbers are far from 0
     square = jnp.square(off) if not jnp.iscomplexobj(off) else jnp.square(off.real) + jnp.square(off.imag)
     real = jnp.real(x).dtype
-    var = jnp.sum(square, axes, keepdims=keepdim) / float(n - correction if n > correction else 0)
+    var = jnp.sum(square, axes, keepdims=keepdim) / float(n - correction if n > max(correction, 0) else 0)
     return var.astype(real), (mean if keepdim else jnp.squeeze(mean, axes)).astype(x.dtype), var
 
 

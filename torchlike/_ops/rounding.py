@@ -69,8 +69,8 @@ def _replaced(x, nan, posinf, neginf):
     most = jnp.finfo(x.dtype)
     high = most.max if posinf is None else posinf.astype(x.dtype)
     low = most.min if neginf is None else neginf.astype(x.dtype)
-    x = jnp.where(x == np.inf, high, jnp.where(x == -np.inf, low, x))
-    return jnp.where(x != x, 0 if nan is None else nan.astype(x.dtype), x)
+    ends = jnp.where(x == np.inf, high, jnp.where(x == -np.inf, low, x))  # which may be NaN
+    return jnp.where(x != x, 0 if nan is None else nan.astype(x.dtype), ends)
 
 
 @pointwise(

@@ -8,8 +8,10 @@ import numpy as np
 from jax import lax
 
 from torchlike._base.dims import broadcast_shapes
+from torchlike._base.dtypes import get_default_dtype
 from torchlike._base.result_layouts import differences
 from torchlike._decl.op import op
+from torchlike._decl.rules import common_dtype
 from torchlike._decl.words import aten
 from torchlike._ops._axes import axis_of, cast, is_floating, put_along, refuse
 from torchlike._ops._elementwise import widely
@@ -216,17 +218,17 @@ def _ends(x, axis):
     return lax.slice_in_dim(x, 0, max(n - 1, 0), axis=axis), lax.slice_in_dim(x, min(n, 1), n, axis=axis)
 
 
-def _trapezia(name, y, width, dim, total):
-    """Half of the sum (or running sum) of ``(y[i] + y[i + 1]) * width``; ``width`` from ``_widths`` or a "
-    "number."""
-    axis = axis_of(dim, y.ndim)
-    low, high = _ends(y, axis)
-    pair = low + high
-    if width.ndim:
-        broadcast_shapes(pair.shape, width.shape)
-    area = pair * width.astype(pair.dtype)
-    axis -= y.ndim
-    return (jnp.sum(area, axis) if total else lax.cumsum(area, area.ndim + axis)) / 2
+def _halved(x):
+    """Half of it, of integers as float."""
+    return x / 2 if x.dtype.kind in "fc" else x.astype(get_default_dtype().np) / 2
+
+
+def _sum(x, axis):
+    return jnp.sum(x, axis, dtype=None if x.dtype.kind in "fc" else jnp.int64)
+
+
+def _accumulated(x, axis):
+    return lax.cumsum(x if x.dtype.kind in "fc" else x.astype(jnp.int64), axis)
 
 
 def _check_samples(name, y):
@@ -238,7 +240,14 @@ def _by_dx(name, y, dx, dim, total):
     _check_samples(name, y)
     if jnp.iscomplexobj(dx):
         raise RuntimeError(f"{name}: Currently, we only support dx as a real number.")
-    return _trapezia(name, y, jnp.asarray(dx), dim, total)
+    axis = axis_of(dim, y.ndim)
+    low, high = _ends(y, axis)
+    if not total:
+        return _halved(_accumulated(low + high, axis)) * jnp.asarray(dx)
+    if not y.shape[axis]:
+        return _halved(_sum(y, axis))
+    ends = _halved(jnp.take(y, 0, axis) + jnp.take(y, -1, axis))  # in the dtype of the samples, as PyTorch adds them
+    return (_sum(y, axis) - ends) * jnp.asarray(dx)
 
 
 def _by_x(name, y, x, dim, total):
@@ -255,8 +264,13 @@ def _by_x(name, y, x, dim, total):
         x = x.reshape((1,) * (y.ndim - x.ndim) + x.shape)
     if not x.ndim:
         x = x.reshape((1,) * y.ndim)
-    low, high = _ends(x, axis_of(dim, x.ndim))
-    return _trapezia(name, y, high - low, dim, total)
+    (left, right), (low, high) = _ends(x, axis_of(dim, x.ndim)), _ends(y, axis)
+    pair, width = low + high, right - left  # in their own dtypes, which may wrap
+    broadcast_shapes(pair.shape, width.shape)
+    common = common_dtype((pair, width)).np
+    area = pair.astype(common) * width.astype(common)
+    axis -= y.ndim
+    return _halved(_sum(area, axis) if total else _accumulated(area, area.ndim + axis))
 
 
 def _integral(name, total, doc):
@@ -269,7 +283,7 @@ def _integral(name, total, doc):
         return _by_dx(name, y, dx, dim, total)
 
     over.__doc__ = doc
-    settings = {"dtype": "int_to_float", "policy": "y", "variants": "function", "autocast": {"cuda": "fp32"}}
+    settings = {"dtype": "same", "policy": "y", "variants": "function", "autocast": {"cuda": "fp32"}}
     settings["aten"] = {"out": None}
     of_x = {"policy": "y x", "node": "DivBackward1", "saved": {"other": lambda: 2.0, "~y": "y", "~x": "x"}}
     of_dx = {"node": "MulBackward1" if total else "CumsumBackward", "saved": "~y"}

@@ -304,39 +304,38 @@ def _eigh_vjp(grads, values, vectors):
 
 
 @op(
-    'linalg_eigh(Tensor A, str UPLO="L") -> (Tensor eigenvalues, Tensor eigenvectors)',
-    aten='(Tensor self, str UPLO="L") -> (Tensor eigenvalues, Tensor eigenvectors)',
+    'linalg_eigh(Tensor self, str UPLO="L") -> (Tensor eigenvalues, Tensor eigenvectors)',
     variants="out",
     vjp={
-        "A": rules.checked(
+        "self": rules.checked(
             lambda grads, eigenvalues, eigenvectors: _eigh_vjp(grads, eigenvalues, eigenvectors), _phase("linalg_eigh")
         )
     },
     autocast={"cpu": "fp32"},
     columns=(1,),
 )
-def linalg_eigh(A, UPLO):
+def linalg_eigh(self, UPLO):
     """(eigenvalues, eigenvectors) of Hermitian matrices, in ascending order; only one triangle is read.
 
     >>> import torchlike as torch
     >>> torch.linalg.eigh(torch.tensor([[2., 0.], [0., 1.]])).eigenvalues
     tensor([1., 2.])
     """
-    return _eigh("linalg.eigh", A, UPLO)
+    return _eigh("linalg.eigh", self, UPLO)
 
 
-@op("linalg_eigvalsh(Tensor A, str UPLO=\"L\") -> Tensor",
-    aten='(Tensor self, str UPLO="L") -> Tensor', variants="out", node="LinalgEighBackward",
-    vjp={"A": lambda grad, A, UPLO: _eigvalsh_vjp(grad, A, UPLO)},
-    saved={"eigenvalues": "result", "result!": None, "~A": "A"}, autocast={"cpu": "fp32"})  # fmt: skip
-def linalg_eigvalsh(A, UPLO):
+@op("linalg_eigvalsh(Tensor self, str UPLO=\"L\") -> Tensor",
+    variants="out", node="LinalgEighBackward",
+    vjp={"self": lambda grad, self, UPLO: _eigvalsh_vjp(grad, self, UPLO)},
+    saved={"eigenvalues": "result", "result!": None, "~self": "self"}, autocast={"cpu": "fp32"})  # fmt: skip
+def linalg_eigvalsh(self, UPLO):
     """The eigenvalues of Hermitian matrices, in ascending order; only one triangle is read.
 
     >>> import torchlike as torch
     >>> torch.linalg.eigvalsh(torch.tensor([[2., 0.], [0., 1.]]))
     tensor([1., 2.])
     """
-    return _eigh("linalg.eigh", A, UPLO)[0]
+    return _eigh("linalg.eigh", self, UPLO)[0]
 
 
 def _eigvalsh_vjp(grad, A, UPLO):

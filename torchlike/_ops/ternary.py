@@ -6,6 +6,7 @@ import numpy as np
 from torchlike._base.dtypes import from_np
 from torchlike._decl.op import op, pointwise
 from torchlike._decl.words import aten
+from torchlike._ops import _overflow
 from torchlike._ops._elementwise import broadcast, conj, demand_real, fused, kind, scalar_name, wide_dtype, widely
 
 
@@ -21,6 +22,7 @@ def _mask(condition):
     numbers="self other",
     strides=True,
     variants="function out",
+    check=_overflow.of_pair,
     vjp={
         "other": lambda grad, condition: jnp.where(_mask(condition), 0, grad),
         "self": lambda grad, condition: jnp.where(_mask(condition), grad, 0),
@@ -131,6 +133,7 @@ clamp = pointwise(
     out="exact",
     dtype="promote",
     policy="self min max",
+    check=lambda self, min, max: _overflow.overflow(self, min, max),
     node="ClampBackward1",
     vjp={"self": _clamp_self},
 )(_clamp_numbers)
@@ -188,6 +191,7 @@ clamp_min_scalar = pointwise(
     out="exact",
     dtype="promote",
     policy="self min",
+    check=lambda self, min: _overflow.overflow(self, min),
     numbers="",
     vjp={
         "self": lambda grad, self, min: _clamp_self(grad, self, min, None),
@@ -212,6 +216,7 @@ clamp_max_scalar = pointwise(
     out="exact",
     dtype="promote",
     policy="self max",
+    check=lambda self, max: _overflow.overflow(self, max),
     numbers="",
     vjp={
         "self": lambda grad, self, max: _clamp_self(grad, self, None, max),
@@ -274,6 +279,9 @@ def _value(value, self):
 @pointwise(
     "addcmul(Tensor self, Tensor tensor1, Tensor tensor2, *, Scalar value=1) -> Tensor",
     dtype="promote",
+    check=lambda self, tensor1, tensor2, value: (None, None)
+    if isinstance(value, int) and value == 1
+    else _overflow.overflow(self, value, halves=False, promotes=False),
     numbers="",
     vjp={
         "self": lambda grad: grad,

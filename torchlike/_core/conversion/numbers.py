@@ -52,11 +52,10 @@ def fitting(dtype: dtype, number: Any) -> Any:
 
 
 def _whole(dtype: dtype, number: Any) -> tuple[bool, Any]:
-    """(whether an integer dtype takes the number, the integer); small negative ones wrap around in "
-    "unsigned dtypes."""
+    """(whether an integer dtype takes the number, the integer); small negative integers wrap in unsigned dtypes."""
     limits = np.iinfo(dtype.np)
     top = int(limits.max)
-    low = -top if dtype.np.kind == "u" else int(limits.min)
+    low = int(limits.min) if dtype.np.kind == "i" or isinstance(number, float) else -top
     if not (number == number and low <= number <= top):
         return False, number
     whole = int(number)

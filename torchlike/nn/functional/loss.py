@@ -3,6 +3,7 @@
 import math
 import warnings
 
+from torchlike._base.state import state
 from torchlike._core.dispatch.dispatch import call
 from torchlike._core.tensor import arguments
 from torchlike._core.tensor.arguments import as_float
@@ -43,6 +44,16 @@ def _tensors(name, **given):
             raise TypeError(f"{name}(): argument '{argument}' must be Tensor, not {type(x).__name__}")
 
 
+def _frozen(function, **given):
+    """Refuse arguments that PyTorch has no gradient of and that require one."""
+    for argument, x in given.items():
+        if x is not None and x.requires_grad and state.grad:
+            raise RuntimeError(
+                f"The function '{function}' is not differentiable with respect to argument '{argument}'. This input "
+                "cannot have requires_grad True."
+            )
+
+
 def nll_loss(input, target, weight=None, size_average=None, ignore_index=-100, reduce=None, reduction="mean"):
     """Minus the input at each target class: [N, C, ...] log probabilities and [N, ...] indices.
 
@@ -60,6 +71,7 @@ def nll_loss(input, target, weight=None, size_average=None, ignore_index=-100, r
     tensor(2.)
     """
     _tensors("nll_loss", input=input, target=target)
+    _frozen("nll_loss_forward" if input.ndim <= 2 else "nll_loss2d_forward", weight=weight)
     static = (
         _reduction(reduction, size_average, reduce),
         arguments.as_int("nll_loss", "ignore_index", ignore_index),
@@ -101,6 +113,7 @@ def cross_entropy(
     ignore_index = arguments.as_int("cross_entropy", "ignore_index", ignore_index)
     if input._layout.shape == target._layout.shape:
         return _with_probabilities(input, target, weight, mode, ignore_index, smoothing)
+    _frozen("nll_loss_forward" if input.ndim <= 2 else "nll_loss2d_forward", weight=weight)
     if smoothing:
         return call(classes.cross_entropy_smooth, (input, target, weight, smoothing), (mode, ignore_index))
     op = classes.cross_entropy if input.ndim <= 2 else classes.cross_entropy2d
@@ -269,6 +282,7 @@ def binary_cross_entropy(input, target, weight=None, size_average=None, reduce=N
         ValueError: shapes that differ. RuntimeError: dtypes that differ, numbers outside [0, 1].
     """
     mode = _reduction(reduction, size_average, reduce)
+    _frozen("binary_cross_entropy", weight=weight)
     return call(ops.binary_cross_entropy, (input, target, weight), (mode,))
 
 
@@ -294,6 +308,7 @@ def binary_cross_entropy_with_logits(
             "binary_cross_entropy_with_logits takes "
             "floating point logits"
         )
+    _frozen("binary_cross_entropy_with_logits", weight=weight, pos_weight=pos_weight)
     return call(ops.binary_cross_entropy_with_logits, (input, target, weight, pos_weight), (mode,))
 
 

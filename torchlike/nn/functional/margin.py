@@ -8,7 +8,7 @@ from torchlike._core.tensor.tensor import Tensor
 from torchlike._functions._install import function
 from torchlike._ops import ctc, similarity
 from torchlike._ops import loss as ops
-from torchlike.nn.functional.loss import _reduction, _tensors
+from torchlike.nn.functional.loss import _frozen, _reduction, _tensors
 
 __all__ = [
     "cosine_embedding_loss",
@@ -205,6 +205,7 @@ def multi_margin_loss(input, target, p=1, margin=1.0, weight=None, size_average=
     if weight is not None and weight.dim() != 1:
         raise ValueError(f"weight must be one-dimensional, got shape {list(weight.shape)}")
     _tensors("multi_margin_loss", input=input, target=target)
+    _frozen("multi_margin_loss", weight=weight)
     return call(ops.multi_margin_loss, (input, target, margin, weight), ops.multi_margin_loss.exactly((p, mode)))
 
 

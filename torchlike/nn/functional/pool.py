@@ -151,6 +151,14 @@ def _adaptive_size(name, n, input, output_size):
     )
 
 
+def _demand_channels(name, n, input):
+    if input.ndim == n + 2 and not input.shape[1]:
+        raise RuntimeError(
+            f"{name}(): Expected input to have non-zero size for non-batch dimensions, but input has sizes "
+            f"{list(input.shape)} with dimension 1 being empty"
+        )
+
+
 def _adaptive_avg(n, input, output_size):
     size = _adaptive_size(f"adaptive_avg_pool{n}d", n, input, output_size)
     if size == (1,) * n:
@@ -158,6 +166,8 @@ def _adaptive_avg(n, input, output_size):
         if input._view is not None and out.ndim == n + 2 and suggests_channels_last(input._layout):
             restride(out, channels_last_strides(tuple(out.shape), out.ndim))
         return out
+    if n == 3:
+        _demand_channels("adaptive_avg_pool3d", n, input)
     return call(avgpool.adaptive_avg_pool[n], (input,), (size,))
 
 
@@ -189,6 +199,7 @@ def adaptive_avg_pool3d(input, output_size):
 
 def _adaptive_max(n, input, output_size):
     size = _adaptive_size(f"adaptive_max_pool{n}d", n, input, output_size)
+    _demand_channels(f"adaptive_max_pool{n}d", n, input)
     return tuple(call(avgpool.adaptive_max_pool[n], (input,), (size,)))
 
 
