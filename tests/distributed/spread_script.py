@@ -9,6 +9,7 @@ import ranks
 t = importlib.import_module(sys.argv[1])
 d, nn = t.distributed, t.nn
 DDP = importlib.import_module(f"{sys.argv[1]}.nn.parallel").DistributedDataParallel
+Join = importlib.import_module(f"{sys.argv[1]}.distributed.algorithms.join").Join
 ZeroRedundancyOptimizer = importlib.import_module(f"{sys.argv[1]}.distributed.optim").ZeroRedundancyOptimizer
 power = importlib.import_module(f"{sys.argv[1]}.distributed.algorithms.ddp_comm_hooks.powerSGD_hook")
 dcp = importlib.import_module(f"{sys.argv[1]}.distributed.checkpoint.state_dict")
@@ -65,6 +66,18 @@ def sharded_state(rank):
     whole = DDP(model_of())
     same = trained(whole, t.optim.Adam(whole.parameters(), lr=0.05), rank)
     return found, found == same, sorted(len(optimizer.optim.state[p]) for p in optimizer.optim.state)
+
+
+@case
+def inputs_that_run_out(rank):
+    found = []
+    for steps, cls in ((2 + rank, t.optim.SGD), (2 + 3 * (1 - rank), t.optim.Adam)):
+        model = DDP(model_of())
+        optimizer = kinds(model, cls, lr=0.05)
+        with Join([model, optimizer]):
+            found.append(trained(model, optimizer, rank, steps))
+        found.append([rounded(p) for p in model.parameters()])
+    return found
 
 
 @case

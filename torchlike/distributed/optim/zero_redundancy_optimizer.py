@@ -5,6 +5,7 @@ from typing import Any
 
 from torchlike._core.tensor.tensor import Tensor
 from torchlike.distributed._calls import Work, assign, start, values
+from torchlike.distributed._join import Join, Joinable, JoinHook
 from torchlike.distributed._messages import gather_object
 from torchlike.distributed.distributed_c10d import ProcessGroup, found
 from torchlike.optim.optimizer import Optimizer
@@ -12,7 +13,17 @@ from torchlike.optim.optimizer import Optimizer
 __all__ = ["ZeroRedundancyOptimizer"]
 
 
-class ZeroRedundancyOptimizer(Optimizer):
+class _Stepping(JoinHook):
+    """What the optimizer of a process without inputs does: each step of the others."""
+
+    def __init__(self, optimizer: "ZeroRedundancyOptimizer") -> None:
+        self.optimizer = optimizer
+
+    def main_hook(self) -> None:
+        self.optimizer.step()
+
+
+class ZeroRedundancyOptimizer(Optimizer, Joinable):
     """Any optimizer, with the state of each parameter in one process alone: ZeRO, stage 1.
 
     The gradients of all processes must be equal, as DistributedDataParallel makes them. Each process updates its share
@@ -47,7 +58,8 @@ class ZeroRedundancyOptimizer(Optimizer):
             raise NotImplementedError("ZeroRedundancyOptimizer(overlap_with_ddp=True) is not supported: leave it out")
         listed = _checked(params)
         self._ready = False
-        super().__init__(listed, defaults)
+        Joinable.__init__(self)
+        Optimizer.__init__(self, listed, defaults)
         self.process_group = found(process_group)
         self.parameters_as_bucket_view = parameters_as_bucket_view
         self.rank, self.world_size = self.process_group.rank(), self.process_group.size()
@@ -89,12 +101,27 @@ class ZeroRedundancyOptimizer(Optimizer):
 
     def step(self, closure: Callable[[], Any] | None = None, **kwargs: Any) -> Any:
         """Update the parameters in all processes, which call it together; gives the loss of ``closure``."""
+        Join.notify_join_context(self)
         self._sync(self, self.optim)
         loss = self.optim.step(closure, **kwargs) if closure is not None else self.optim.step(**kwargs)
         self._hand_out()
         self._sync(self.optim, self)
         self._all_states = None
         return loss
+
+    def join_hook(self, **kwargs: Any) -> JoinHook:
+        """What a process without inputs does in a ``Join``: the steps of the others, with the gradients that it has."""
+        return _Stepping(self)
+
+    @property
+    def join_device(self) -> Any:
+        """The device of the parameters."""
+        return self.param_groups[0]["params"][0].device
+
+    @property
+    def join_process_group(self) -> Any:
+        """The processes that share the parameters."""
+        return self.process_group
 
     def _hand_out(self) -> None:
         """Let the parameters be those of whoever has updated them."""
