@@ -35,7 +35,8 @@ def gradients(values, static, op, second=False):
     out = call(op, tuple(inputs), static)
     outs = [o for o in (out if isinstance(out, tuple) else (out,)) if o.requires_grad]
     rng = np.random.RandomState(1)
-    grads = [torchlike.tensor(cotangent(rng, o)) for o in outs]
+    phases = any(hasattr(f, "check") for f in (op.formulas or {}).values())
+    grads = [torchlike.tensor(cotangent(rng, o, phases)) for o in outs]
     found = torchlike.autograd.grad(outs, leaves, grads, allow_unused=True, create_graph=second)
     if second:
         roots = [(g * g.detach()).sum().real for g in found if g is not None and g.requires_grad]
@@ -44,9 +45,12 @@ def gradients(values, static, op, second=False):
     return [*outs, *[g for g in found if g is not None]]
 
 
-def cotangent(rng, out):
+def cotangent(rng, out, phases):
+    """A gradient of an output; ``phases``: one of a loss that does not depend on the phases of complex vectors."""
     shape = tuple(out.shape)
     real = rng.uniform(0.5, 1.5, shape)
+    if phases and out.is_complex():
+        return real * out.detach().numpy()
     return (real + 1j * rng.uniform(0.5, 1.5, shape) if out.is_complex() else real).astype(out.dtype.np)
 
 
