@@ -38,7 +38,17 @@ def compiled(step):
     return torchlike.compile(step, fullgraph=True)
 
 
+def lacking(forms, low):
+    """Why PyTorch has no figures of a program in a dtype; empty if it has."""
+    try:
+        forms.of(torch, low=low).numbers()
+    except RuntimeError:  # its LSTM on processors that do not multiply in bfloat16
+        return "PyTorch has no kernel for it"
+    return ""
+
+
 def cases_of(forms):
+    """The steps to be timed, and why PyTorch's is not among them."""
     cases = {
         BY_HAND: forms.by_hand(low=jnp.dtype(LOW))[0],
         "compiled": forms.of(torchlike, compiled, low=LOW),
@@ -47,9 +57,10 @@ def cases_of(forms):
         "immediate": forms.of(torchlike, mode="immediate", low=LOW),
         "recorded": forms.of(torchlike, mode="recorded", low=LOW),
     }
-    if torch is not None:
+    why = "no torch eager here" if torch is None else lacking(forms, LOW)
+    if not why:
         cases["torch eager"] = forms.of(torch, low=LOW)
-    return cases
+    return cases, why
 
 
 def times_of(cases, quick):
@@ -59,10 +70,8 @@ def times_of(cases, quick):
 
 def in_float16(forms, quick):
     """Seconds of eager steps in float16, and why there are none of PyTorch, where it has no kernel for them."""
-    try:
-        forms.of(torch, low="float16").numbers()
-    except RuntimeError:
-        return {}, "PyTorch has no kernel for it"
+    if why := lacking(forms, "float16"):
+        return {}, why
     both = {"recorded": (torchlike, "recorded"), "torch eager": (torch, None)}
     return times_of({case: forms.of(lib, mode=mode, low="float16") for case, (lib, mode) in both.items()}, quick), ""
 
@@ -70,15 +79,16 @@ def in_float16(forms, quick):
 def measure(name, quick=False):
     """The rows of one program."""
     forms = Forms(name, quick)
-    t, title = times_of(cases_of(forms), quick), forms.program.title
+    cases, why = cases_of(forms)
+    t, title = times_of(cases, quick), forms.program.title
 
     def row(measure, case, base, target=None, note="", times=t):
         if base not in times:
-            return Row(measure, title, base, None, "ms", None, target, note or f"no {base} here")
+            return Row(measure, title, base, None, "ms", None, target, note)
         return Row(measure, title, base, times[base] * 1e3, "ms", times[case] / times[base], target, note)
 
     fast = hardware()
-    note = f"PyTorch multiplies by {fast}, XLA does not" if fast and not GPU else ""
+    note = why or (f"PyTorch multiplies by {fast}, XLA does not" if fast and not GPU else "")
     rows = [
         row("amp, compiled", "compiled", BY_HAND, HAND),
         row("amp, compiled", "compiled", "compiled, float32"),
