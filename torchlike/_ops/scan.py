@@ -14,7 +14,7 @@ from torchlike._decl.op import op
 from torchlike._decl.rules import common_dtype
 from torchlike._decl.words import aten
 from torchlike._ops._axes import axis_of, cast, is_floating, put_along, refuse
-from torchlike._ops._elementwise import widely
+from torchlike._ops._elementwise import kind, widely
 
 _SCAN: dict[str, Any] = {"variants": "function method inplace out", "dtype": "bool_to_int"}
 
@@ -220,15 +220,15 @@ def _ends(x, axis):
 
 def _halved(x):
     """Half of it, of integers as float."""
-    return x / 2 if x.dtype.kind in "fc" else x.astype(get_default_dtype().np) / 2
+    return x / 2 if kind(x) in "fc" else x.astype(get_default_dtype().np) / 2
 
 
 def _sum(x, axis):
-    return jnp.sum(x, axis, dtype=None if x.dtype.kind in "fc" else jnp.int64)
+    return jnp.sum(x, axis, dtype=None if kind(x) in "fc" else jnp.int64)
 
 
 def _accumulated(x, axis):
-    return lax.cumsum(x if x.dtype.kind in "fc" else x.astype(jnp.int64), axis)
+    return lax.cumsum(x if kind(x) in "fc" else x.astype(jnp.int64), axis)
 
 
 def _check_samples(name, y):
