@@ -10,7 +10,6 @@ import functools
 import inspect
 import operator
 import sys
-import traceback
 from collections.abc import Callable, Iterator
 from types import FrameType
 from typing import Any, NamedTuple
@@ -18,11 +17,11 @@ from typing import Any, NamedTuple
 from torchlike._aten.packets import OpOverload
 from torchlike._base import dtypes
 from torchlike._base.device import device
+from torchlike._base.frames import user_stack
 from torchlike._core.overrides import doors
 from torchlike._core.tensor.tensor import MemoryFormat, MemoryLayout, Tensor
 from torchlike.fx import traceback as fx_traceback
 from torchlike.fx._compatibility import compatibility as compatibility
-from torchlike.fx._qualified import PACKAGE
 from torchlike.fx.graph import Graph
 from torchlike.fx.node import Argument, Node, Target, map_aggregate
 from torchlike.interop.alias import missing_names
@@ -116,7 +115,7 @@ class TracerBase:
         elif getattr(self, "module_stack", None):
             node.meta["nn_module_stack"] = collections.OrderedDict(self.module_stack)
         if self.record_stack_traces and not node.stack_trace:
-            node.stack_trace = _where()
+            node.stack_trace = "".join(user_stack()).strip()
         return node
 
     def proxy(self, node: Node) -> Proxy:
@@ -408,13 +407,6 @@ def _unpacked(frame: FrameType) -> int | None:
         if instruction.offset == frame.f_lasti:
             return instruction.argval if instruction.opname == "UNPACK_SEQUENCE" else None
     return None
-
-
-def _where() -> str:
-    """The stack of the program that is traced, without what traces it."""
-    own = f"/{PACKAGE}/"
-    frames = [f for f in traceback.extract_stack(sys._getframe(2)) if own not in f.filename.replace("\\", "/")]
-    return "".join(traceback.StackSummary.from_list(frames).format()).strip()
 
 
 def _refuse_mutation(target: Any) -> None:

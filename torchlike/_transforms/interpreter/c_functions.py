@@ -12,6 +12,7 @@ import types
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from torchlike._base.home import OURS, home
 from torchlike._core.autograd.node import next_sequence
 from torchlike._core.tensor.tensor import Tensor
 from torchlike._transforms.capture.numbers import Number
@@ -66,8 +67,9 @@ class CFunctions(Arrays):
             return self._sum(*args, **kwargs)
         self.shows_arrays(f, args)
         pure = f in trust.PURE or module in trust.PURE_MODULES
-        if f is sys._getframe:  # by what makes a class, for the name of its module
-            pure = self.frame.globals.get("__name__") in ("collections", "enum", "typing")
+        if f is sys._getframe:  # by what makes a class, for the name of its module; by us, for the line of a warning
+            asks = self.frame.globals.get("__name__", "")
+            pure = asks in ("collections", "enum", "typing") or home(asks).partition(".")[0] == OURS
         if f is callable and not isinstance(args[0], type | Tensor) and not trust.trusted_class(type(args[0])):
             return self.in_class(type(args[0]), "__call__") is not MISSING
         if module in ("_bisect", "_heapq") and args and type(args[0]) is list:
