@@ -1,12 +1,17 @@
 """Anomaly mode: what it warns of, what its errors say, and which lines it shows."""
 
+import os
 import re
 import threading
 import warnings
+from pathlib import Path
 
 import pytest
+import torch
 from both import agree, attempt
 from story_kit import leaf, said, story, tell, warned
+
+import torchlike
 
 HEAD = re.compile(r"\s*((Error detected in|Previous calculation was induced by) [\w:]+)\. (No forward pass|Traceback)")
 
@@ -14,10 +19,6 @@ HEAD = re.compile(r"\s*((Error detected in|Previous calculation was induced by) 
 @pytest.fixture(autouse=True)
 def as_before():
     """A test that leaves anomaly mode on fails."""
-    import torch
-
-    import torchlike
-
     yield
     for t in (torch, torchlike):
         assert (t.is_anomaly_enabled(), t.is_anomaly_check_nan_enabled()) == (False, True)
@@ -25,6 +26,9 @@ def as_before():
 
 def state(t):
     return t.is_anomaly_enabled(), t.is_anomaly_check_nan_enabled()
+
+
+OURS = f"{Path(torchlike.__file__).parent}{os.sep}"
 
 
 def anomaly(t, check_nan=True):
@@ -41,7 +45,7 @@ def explained(f):
 
 def shown(text):
     frames = re.findall(r'File "(.*?)", line \d+, in (\S+)\n    (.*)\n', text)
-    assert not [file for file, *_ in frames if "/torchlike/" in file or file.startswith("<torchlike")], text
+    assert not [file for file, *_ in frames if file.startswith(OURS) or file.startswith("<torchlike")], text
     lines = [frame[1:] for frame in frames if frame[0].endswith("test_anomaly.py")]
     head = HEAD.match(text)
     return (head.group(1), head.group(3), lines[-2:]) if head else text

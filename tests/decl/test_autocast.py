@@ -97,6 +97,9 @@ FUNCTIONS = {
     "_adaptive_max_pool3d": (lambda x: F.adaptive_max_pool3d(x, 2), floats((1, 2, 4, 4, 4))),
     "_lp_pool3d": (lambda x: F.lp_pool3d(x, 2.0, 2), floats((1, 2, 4, 4, 4))),
     "_max_unpool": (lambda x, i: F.max_unpool2d(x, i, 2), [*floats((1, 1, 1, 2)), classes(1, 1, 1, 2) * 3]),
+    "_fake_quantize_per_tensor": (
+        lambda x: torch.fake_quantize_per_tensor_affine(x, 0.1, 0, -8, 8), floats((3, 4))
+    ),
     "_lstsq": (torch.linalg.lstsq, floats((3, 2), (3, 1))),
     "view_as_complex": (torch.view_as_complex, floats((3, 2))),
     "linalg_pinv": (torch.linalg.pinv, floats((3, 2))),
