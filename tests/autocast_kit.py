@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import warnings
 
 import numpy as np
@@ -183,3 +184,14 @@ def results(function, args, kwargs, enabled, low=LOW):
         return None
     outs = out if isinstance(out, tuple | list) else (out,)
     return [o.dtype for o in outs if isinstance(o, torch.Tensor) and (o.is_floating_point() or o.is_complex())]
+
+
+@functools.cache
+def lacks_lstm():
+    """Whether PyTorch has no kernel for an LSTM in bfloat16 on this processor, one without AVX-512."""
+    try:
+        with torch.autocast("cpu", torch.bfloat16):
+            torch.nn.LSTM(3, 4)(torch.ones(2, 1, 3))
+    except RuntimeError:
+        return True
+    return False
