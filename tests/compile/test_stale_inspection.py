@@ -2,6 +2,7 @@
 
 import ctypes
 import functools
+import gc
 import inspect
 import string
 import sys
@@ -200,3 +201,26 @@ def test_anomaly_mode_looks_into_compiled_functions():
     with torch.autograd.detect_anomaly(), pytest.raises(RuntimeError, match="returned nan values"):
         run(x2() * 0)
     assert run(x2()).isinf().all()
+
+
+def seeded_inside(x):
+    with torch.random.fork_rng():
+        torch.manual_seed(3)
+        y = torch.rand(2)
+        if x.sum().item() > 0:
+            y = y + 1
+    return y + torch.rand(2) + x
+
+
+def test_contexts_that_a_trace_left_end_with_it():
+    """Not when the garbage collector finds them, which would put the generator back once more."""
+    found = []
+    for function in (seeded_inside, torch.compile(seeded_inside)):
+        torch.manual_seed(0)
+        outs = []
+        for i in range(3):
+            outs += [function(torch.full((2,), i + 1.0)), torch.rand(1)]
+            gc.collect()
+            outs.append(torch.rand(1))
+        found.append(torch.cat(outs).tolist())
+    assert found[0] == pytest.approx(found[1], abs=1e-6)

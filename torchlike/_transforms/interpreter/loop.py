@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import types
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -72,6 +73,18 @@ class Frame:
         first = self.code.co_varnames[0]
         x = self.local[first]
         return self.local["__class__"].cell_contents, x.cell_contents if first in self.code.co_cellvars else x
+
+
+def _abandon(frame: Frame) -> None:
+    """Close the library's contexts that a frame is in as the capture ends, which undoes what they change now.
+
+    They would do it when the garbage collector finds them, in the middle of something else.
+    """
+    for leave in reversed(frame.stack):
+        made = getattr(getattr(leave, "__self__", None), "gen", None)
+        if isinstance(made, types.GeneratorType) and made.gi_code is not Loop.generator.__code__:
+            with contextlib.suppress(Exception):
+                made.close()
 
 
 class Loop:
@@ -198,6 +211,7 @@ class Loop:
     def _handled(self, frame: Frame, error: BaseException) -> bool:
         """Whether the frame handles an exception: where it goes on is set then."""
         if isinstance(error, _ENDS):
+            _abandon(frame)
             placed, error._placed, errors = hasattr(error, "_placed"), True, [error]
             error = None
             return False if placed else frame.door()(_raise, (errors,), NO_KWARGS)
