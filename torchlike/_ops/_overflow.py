@@ -16,7 +16,7 @@ def overflow(tensor, *numbers, halves=True, promotes=True):
     name = _C_NAMES.get(dtype.name)
     if name is None or dtype.kind == "f" and not halves:
         return None, None
-    flags = [_beyond(dtype, n) for n in numbers if n is not None and not (promotes and _promotes(dtype, n))]
+    flags = [beyond(dtype, n) for n in numbers if n is not None and not (promotes and _promotes(dtype, n))]
     if not flags:
         return None, None
     return jnp.any(jnp.stack(flags)), lambda: RuntimeError(f"value cannot be converted to type {name} without overflow")
@@ -26,14 +26,15 @@ def _promotes(dtype, number):
     return dtype.kind != "f" and jnp.asarray(number).dtype.kind not in "iu"
 
 
-def _beyond(dtype, number):
+def beyond(dtype, number):
+    """Whether a real dtype does not hold a number; small negative integers wrap in unsigned ones, as PyTorch's."""
     number = jnp.asarray(number)
     if number.dtype.kind in "bc":
         return jnp.zeros((), bool)
-    if dtype.kind == "f":
-        return (abs(number) > jnp.finfo(dtype).max) & (abs(number) != jnp.inf)
+    if jnp.issubdtype(dtype, jnp.floating):
+        return (abs(number) > float(jnp.finfo(dtype).max)) & (abs(number) != jnp.inf)
     limits = np.iinfo(dtype)
-    wraps = dtype.kind == "u" and number.dtype.kind in "iu"  # small negative integers do
+    wraps = dtype.kind == "u" and number.dtype.kind in "iu"
     return ~((number >= (-int(limits.max) if wraps else int(limits.min))) & (number <= int(limits.max)))
 
 

@@ -10,6 +10,7 @@ from torchlike._base.dtypes import from_np, int64
 from torchlike._decl.op import op
 from torchlike._decl.words import aten, spelled
 from torchlike._ops._elementwise import wide, widely
+from torchlike._ops._overflow import beyond
 from torchlike._ops.index import (
     at_least_1d,
     check_range,
@@ -121,14 +122,9 @@ def _read(grad, dim, index, src_aval):
 
 
 def _overflows(dtype, value):
-    """Whether ``dtype`` cannot hold a number, which may wrap around in unsigned ones; None where that is not asked."""
-    if jnp.result_type(value).kind not in "iuf" or np.dtype(dtype).kind in "bc":
-        return None
-    if not jnp.issubdtype(dtype, jnp.floating):
-        limits = np.iinfo(dtype)
-        least = limits.min or -limits.max
-        return (value < int(least)) | (value > int(limits.max)) | (value != value)
-    return (abs(value) > float(jnp.finfo(dtype).max)) & (abs(value) < np.inf)
+    """Whether ``dtype`` cannot hold a number; None where that is not asked."""
+    asked = jnp.result_type(value).kind in "iuf" and np.dtype(dtype).kind not in "bc"
+    return beyond(dtype, value) if asked else None
 
 
 def _with_number(check):
