@@ -111,6 +111,9 @@ def test_jnp_takes_a_tensor():
         lambda t: jax.vmap(lambda u: jnp.sin(u))(t),
         lambda t: jax.jit(lambda u: jax.vmap(lambda v: jnp.sin(v))(u))(t),
         lambda t: jax.jit(lambda x: x * t)(array(1.0, 2.0)),
+        lambda t: jax.jit(lambda x: jnp.sin(torch.from_jax_array(x) * t))(array(1.0, 2.0)),
+        lambda t: jax.jit(lambda x: x + torch.from_jax_array(x) * (t * 2))(array(1.0, 2.0)),
+        lambda t: jax.vmap(lambda x: jnp.sin(torch.from_jax_array(x) * t))(array(1.0, 2.0)),
     ],
 )
 def test_jnp_refuses_what_requires_grad(f):
@@ -496,3 +499,31 @@ def test_an_array_on_the_right_keeps_tangents_and_examples():
     x = torch.tensor([1.0, 2.0])
     assert torch.func.jvp(lambda t: t * array(2.0, 3.0), (x,), (x,))[1].tolist() == [2, 6]
     assert torch.vmap(lambda t: t * array(2.0, 3.0))(x).tolist() == [[2, 3], [4, 6]]
+
+
+# -- what is no tree ---------------------------------------------------------------------------------
+
+STRANGERS = {
+    "an argument of jit": lambda m: jax.jit(lambda m: 1)(m),
+    "a keyword argument of jit": lambda m: jax.jit(lambda *, m: 1)(m=m),
+    "an argument of jit, in a tree": lambda m: jax.jit(lambda t: 1)({"m": [m]}),
+    "a result of jit": lambda m: jax.jit(lambda x: m)(1.0),
+    "an argument of grad": lambda m: jax.grad(lambda m: 0.0)(m),
+    "an argument of eval_shape": lambda m: jax.eval_shape(lambda m: 1, m),
+    "an argument of make_jaxpr": lambda m: jax.make_jaxpr(lambda m: 1)(m),
+    "a carry of scan": lambda m: jax.lax.scan(lambda m, x: (m, x), m, jnp.ones(2)),
+    "an operand of cond": lambda m: jax.lax.cond(True, lambda m: 1, lambda m: 2, m),
+    "device_put": lambda m: jax.device_put(m),
+    "an array": lambda m: jnp.asarray(m),
+    "an operand": lambda m: jnp.zeros_like(m),
+}
+
+
+@pytest.mark.parametrize("pass_on", STRANGERS.values(), ids=STRANGERS)
+@pytest.mark.parametrize("kind", ["module", "optimizer"])
+def test_what_is_no_tree_is_refused_with_the_way_out(pass_on, kind):
+    module = nn.Linear(1, 1)
+    optimizer = torch.optim.SGD(module.parameters(), 0.1)
+    given, way = (module, "interop.to_jax") if kind == "module" else (optimizer, "optax")
+    with pytest.raises(ValueError, match=f"not an object of {type(given).__name__}.*{way}"):
+        pass_on(given)

@@ -270,3 +270,11 @@ def test_equinox_sees_the_leaves_of_tensors():
     kept, rest = eqx.partition(tree, eqx.is_array)
     assert not eqx.is_array(tree["a"]) and kept["a"].tolist() == [1, 1] and kept["b"] is None and rest["b"] == 3
     assert eqx.combine(kept, rest)["a"].tolist() == [1, 1]
+
+
+def test_equinox_compiles_what_closes_over_history():
+    w = torch.tensor([2.0, 3.0], requires_grad=True)
+    out = eqx.filter_jit(lambda x: x * (w * 2))(torch.ones(2))
+    assert out.tolist() == [4.0, 6.0]
+    with pytest.raises(RuntimeError, match="stayed outside of the function of jax"):
+        out.sum().backward()

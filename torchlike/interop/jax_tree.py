@@ -96,7 +96,10 @@ def _is_outside(t: Tensor) -> bool:
         if node is None or node in met:
             continue
         met.add(node)
-        marks = node.variable._ex if isinstance(node, AccumulateGrad) else (node._ex or {}).get("metadata")
+        leaf = isinstance(node, AccumulateGrad)
+        if leaf and not isinstance(array_of(node.variable), jax.core.Tracer):
+            return True
+        marks = node.variable._ex if leaf else (node._ex or {}).get("metadata")
         if marks and _OUTSIDE in marks:
             return True
         nodes += [edge[0] for edge in node._edges if edge is not None]
@@ -147,6 +150,19 @@ def _no_array(t: Tensor) -> Any:
         f"jax takes an array here, not a tensor of shape {list(t.shape)}: use tensor.jax(), also for the result of a "
         "function that jax.grad differentiates"
     )
+
+
+def refuse(cls: type, way_out: str) -> None:
+    """Make jax say ``way_out`` where an object of ``cls`` or of a class below it stands for an array."""
+
+    def raises(x: Any) -> Any:
+        raise ValueError(
+            f"jax takes arrays and trees of them, not an object of {type(x).__name__}: it cannot be an argument, "
+            f"result or carry of jax.jit, grad, vmap, scan and the like. {way_out}"
+        )
+
+    _types[cls] = raises
+    cls.__jax_array__ = raises  # type: ignore[attr-defined]
 
 
 _types[Tensor] = _no_array

@@ -19,6 +19,7 @@ from torchlike._executor.recorded import cut
 from torchlike.autograd._recording import is_on
 from torchlike.autograd.profiler import record_function
 from torchlike.interop.alias import missing_names
+from torchlike.interop.jax_tree import refuse
 from torchlike.optim._extending import *  # noqa: F403
 from torchlike.optim._extending import _group_tensors
 
@@ -422,3 +423,10 @@ def _placed(value: Any, param: Tensor, options: dict[str, Any], key: Any = None)
 
 
 __getattr__ = missing_names(__name__)
+
+
+refuse(
+    Optimizer,
+    "In functions of jax use an optimizer of jax (optax), whose state is a tree; torch.optim.from_optax(parameters, "
+    "transform) makes one for tensors, and torchlike.compile compiles whole steps of this one",
+)

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 from torchlike._base.state import state
 from torchlike._core.autograd.hooks import RemovableHandle as RemovableHandle
 from torchlike._core.tensor.tensor import Tensor
+from torchlike.interop.jax_tree import refuse
 from torchlike.nn.modules._convert import ConvertMethods
 from torchlike.nn.modules._hooks import (
     GLOBAL,
@@ -482,5 +483,11 @@ def _cannot_assign(value: Any, kind: str, name: str, expected: str) -> TypeError
     return TypeError(f"cannot assign '{_typename(value)}' as {kind} '{name}' ({expected})")
 
 
+refuse(
+    Module,
+    "Hand its arrays over instead: `parameters, buffers = torchlike.interop.split(module)` are trees, and "
+    "`torchlike.interop.to_jax(module)` is a function of them; or pass dict(module.named_parameters()) and call "
+    "torch.func.functional_call(module, parameters, arguments) inside",
+)
 globals().update(GLOBAL)
 sys.modules[__name__].__class__ = HooksOfAll
