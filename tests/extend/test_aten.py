@@ -100,6 +100,9 @@ CALLS = [
     lambda t: t.ops.aten.nll_loss_forward.default(t.eye(3) * -1, t.tensor([0, 1, -100]), None, 1, -100),
     lambda t: t.ops.aten.index.Tensor(t.arange(6).view(2, 3), [None, t.tensor([2, 0])]),
     lambda t: t.ops.aten.index.Tensor(t.arange(6).view(2, 3), [t.tensor([True, False])]),
+    lambda t: t.ops.aten.index(t.arange(6).view(2, 3), t.tensor([1, 0])),
+    lambda t: t.ops.aten.index.Tensor(t.arange(6).view(2, 3), t.tensor([[0, 1], [1, 1]])),
+    lambda t: t.ops.aten.index_put(t.zeros(2, 3), t.tensor([[0, 1], [1, 1]]), t.tensor(5.0)),
     lambda t: t.ops.aten.index_put_.default(t.zeros(3), [t.tensor([0, 0])], t.tensor([1.0, 2.0]), True),
     lambda t: t.ops.aten.index_put.default(t.zeros(2, 2), [None, t.tensor([1])], t.tensor(5.0)),
     lambda t: t.ops.aten.index_put.default(t.zeros(2, 3), [None, t.tensor([1, 1])], t.ones(2, 2), True),
@@ -225,6 +228,10 @@ def test_errors():
     agree_error(lambda t: t.ops.aten.nonexistent, "'_OpNamespace' 'aten' object has no attribute 'nonexistent'")
     agree_error(lambda t: t.ops.nowhere.foo, "'_OpNamespace' 'nowhere' object has no attribute 'foo'")
     agree_error(lambda t: t.ops.aten.add("x"), "failed to match any schema")
+    agree_error(lambda t: t.ops.aten.index(t.ones(2, 3), []), "at least one index must be provided")
+    agree_error(lambda t: t.ops.aten.index(t.ones(2), t.tensor([0, 0])), "too many indices for tensor of dimension 1")
+    agree_error(lambda t: t.ops.aten.index(t.ones(2), t.tensor([0.0])), "must be long, int, byte or bool tensors")
+    agree_error(lambda t: t.ops.aten.index(t.ones(2), t.tensor(0)), "found type 'Tensor'")
     with pytest.raises(NotImplementedError, match=r"load_library.*cpp_extension.*custom_op"):
         torchlike.ops.load_library("libx.so")
 

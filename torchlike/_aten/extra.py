@@ -295,11 +295,17 @@ def _put(self: Any, places: list, values: Any) -> Any:
 def _index(self: Any, indices: Any) -> Any:
     """Indices of no dimensions are tensors among others here, no numbers as in ``self[...]``."""
     indices = list(indices)
+    if not indices:
+        raise IndexError("at least one index must be provided")
     if not any(_is_place(i) for i in indices):
         return self[_key(indices)]
     places: list = []
     for i in indices:
+        if i is not None and i.dtype not in (*MASKS, dtypes.int64, dtypes.int32):
+            raise IndexError("tensors used as indices must be long, int, byte or bool tensors")
         places += [i] if i is None or i.dtype not in MASKS else [i, *[...] * (i.ndim - 1)]
+    if len(places) > self.ndim:
+        raise IndexError(f"too many indices for tensor of dimension {self.ndim} (got {len(places)})")
     return gathered(self, places)
 
 

@@ -29,6 +29,9 @@ def complete() -> None:
         load()
 
 
+_PLACES = "List[Optional[Tensor]]"  # as indices are: one for each dimension
+
+
 class OpOverload:
     """One overload of an operator; calling it takes the arguments of its schema.
 
@@ -52,6 +55,7 @@ class OpOverload:
         self.python_key_table: dict[type, Callable] = {}
         self._returns_one = len(schema.returns) == 1 and str(schema.returns[0].type) == "Tensor"
         self.is_view = not schema.is_mutable and schema._is_view_op()
+        self._places = [i for i, a in enumerate(schema.arguments) if str(a.real_type) == _PLACES]
 
     @property
     def namespace(self) -> str:
@@ -111,6 +115,8 @@ class OpOverload:
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
         if doors.armed and (found := _strangers(args, kwargs)):
             return overrides.hand_over(self, found, args, kwargs, str(self))
+        if self._places:
+            args = self._listed(args)
         try:
             return DISPATCH.intercept(self, args, kwargs)
         except TypeError:
@@ -118,6 +124,10 @@ class OpOverload:
             if problem is None:
                 raise
             raise RuntimeError(problem) from None
+
+    def _listed(self, args: tuple) -> tuple:
+        """The arguments, with a tensor in place of a list of indices taken apart."""
+        return tuple([list(x) if i in self._places and _is_row(x) else x for i, x in enumerate(args)])
 
     def __hash__(self) -> int:
         return hash((self.namespace, self._opname, self._overloadname))
@@ -260,7 +270,7 @@ def _is_a(kind: str, value: Any) -> bool:
     if kind.startswith("List["):
         if isinstance(value, list | tuple):
             return all(_is_a(kind[5:-1], v) for v in value)
-        return kind in ("List[int]", "List[SymInt]") and _is_a("int", value)
+        return kind == _PLACES and _is_row(value) or kind in ("List[int]", "List[SymInt]") and _is_a("int", value)
     if kind == "Tensor":
         return isinstance(value, Tensor) or hasattr(value, "__torch_function__")
     plain = _PLAIN.get(kind)
@@ -269,6 +279,10 @@ def _is_a(kind: str, value: Any) -> bool:
     if isinstance(value, bool) and kind in ("int", "SymInt"):
         return False
     return isinstance(value, plain) or hasattr(value, "__index__") and kind in ("int", "SymInt")
+
+
+def _is_row(value: Any) -> bool:
+    return isinstance(value, Tensor) and value.ndim > 0
 
 
 _OPERATOR = re.compile("__i?(and|or|xor|lshift|rshift)__")  # the names of Python's that PyTorch has operators for

@@ -14,7 +14,7 @@ from torchlike.autograd import _gradcheck_jacobian as jac
 from torchlike.autograd._gradcheck_checks import GradcheckError, Tolerances
 from torchlike.autograd._gradcheck_jacobian import Function, as_tuple, differentiable
 from torchlike.autograd._gradcheck_many import Numerical
-from torchlike.autograd._gradcheck_sparse import over_dense
+from torchlike.autograd._gradcheck_sparse import demand_dense, is_sparse, over_dense
 from torchlike.interop.alias import missing_names
 
 __all__ = [
@@ -122,6 +122,8 @@ def _check(func: Callable, inputs: tuple, eps: float, tol: Tolerances, flags: Fl
     points = _checked_inputs(inputs)
     function = Function(func, inputs, eps)
     outputs = function()
+    for out in outputs:
+        demand_dense(out)
     which = [i for i, out in enumerate(outputs) if out.requires_grad]
     if not which:
         checks.check_constant(function, points, outputs, flags.fast)
@@ -223,6 +225,7 @@ def gradgradcheck(
     True
     """
     _check_second_flags(check_fwd_over_rev, check_rev_over_rev, check_undefined_grad, check_batched_grad)
+    _demand_dense_gradients(func, as_tuple(inputs), grad_outputs)
     func, arguments = over_dense(func, as_tuple(inputs), masked or fast_mode)
     seeds = _seeds(func, arguments, grad_outputs, gen_non_contig_grad_outputs)
     count = len(arguments)
@@ -240,6 +243,19 @@ def gradgradcheck(
         check_batched_grad=check_batched_grad, fast_mode=fast_mode, masked=masked, check_forward_ad=check_fwd_over_rev,
         check_backward_ad=check_rev_over_rev,
     )  # fmt: skip
+
+
+def _demand_dense_gradients(func: Callable, inputs: tuple, grad_outputs: Any) -> None:
+    """Refuse sparse inputs whose gradients, the outputs of what is checked, are sparse as well."""
+    points = [x for x in inputs if is_sparse(x) and x.requires_grad]
+    if not points:
+        return
+    outputs = differentiable(as_tuple(func(*inputs)))
+    for out in outputs:
+        demand_dense(out)
+    seeds = _seeds(func, inputs, grad_outputs, False)
+    for gradient in grad(outputs, points, seeds, allow_unused=True):
+        demand_dense(gradient)
 
 
 def _check_second_flags(forward: bool, reverse: bool, undefined: bool, batched: bool) -> None:
