@@ -211,7 +211,7 @@ def test_one_code_serves_all_shapes(monkeypatch):
     seen, compiled = [], compiling.compiled
     monkeypatch.setattr(compiling, "compiled", lambda *args: (seen.append(args), compiled(*args))[1])
     for n in range(1, 9):
-        numpy_programs.Program(numpy_programs.written(compiling.traced(jnp.exp, [np.ones((n, 3))]).jaxpr))(
+        numpy_programs.HostProgram(numpy_programs.written(compiling.traced(jnp.exp, [np.ones((n, 3))]).jaxpr))(
             [np.ones((n, 3))]
         )
     assert len(seen) <= 1

@@ -330,7 +330,7 @@ def derived(op: Any, inputs: tuple) -> Any:
             return tuple([g for g, r in zip(got, route, strict=True) if r is not None and r < 0])
     if op.name == "add" and len(inputs) == 2 and not isinstance(op, Batch):
         return redispatch(_aten.add.Tensor, *inputs)
-    found = mapped.shown(op, inputs)
+    found = mapped.as_aten_calls(op, inputs)
     if found is not None:
         return found
     alone: list[bool] = []

@@ -24,7 +24,7 @@ from torchlike._ops import view as views
 _aten = ops.aten
 
 
-def shown(op: Any, inputs: tuple) -> Any:
+def as_aten_calls(op: Any, inputs: tuple) -> Any:
     """The results of a kernel over a mapped axis or along tangents; None where aten has no words for it."""
     if isinstance(op, Batch):
         found = _by_name(op, inputs)

@@ -67,10 +67,10 @@ def _function(name: str, *params: str) -> Any:
 def _code(function: tuple[str, ...], kinds: tuple[str, ...], size: int) -> compiling.Code:
     """The code of a function for rows of ``size`` elements, from the store or compiled."""
     try:
-        world = identity.world(compiling.trace_context())
+        environment = identity.environment(compiling.trace_context())
     except identity.Nameless:
-        world = None
-    key = None if world is None else f"element|{world}|{function}|{kinds}|{size}"
+        environment = None
+    key = None if environment is None else f"element|{environment}|{function}|{kinds}|{size}"
     kept = None if key is None else STORE.get(key)
     if kept is not None:
         return compiling.unpacked(kept)

@@ -92,7 +92,7 @@ class _Child:
         theirs = _Theirs(self, jaxpr)
         if written is None:
             return theirs
-        here = numpy_programs.Program(written)
+        here = numpy_programs.HostProgram(written)
 
         def program(numbers: Arrays) -> Arrays:
             try:

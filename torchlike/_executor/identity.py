@@ -110,7 +110,7 @@ def spell_aval(aval: Any) -> str:
 # -- the world that kernels are compiled in ----------------------------------------------------------
 
 
-def world(context: tuple[Any, ...]) -> str:
+def environment(context: tuple[Any, ...]) -> str:
     """The text of everything beside a kernel that its code depends on: settings, sources, versions, processor."""
     read = spell((dtypes.get_default_dtype(), tuple(settings.READ.items())))
     return f"{_fixed()}|{read}|{_spell_context(context)}"

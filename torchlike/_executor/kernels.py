@@ -120,7 +120,7 @@ class _ByNumpy:
 
     def __init__(self, skeleton: Any, outs: Sequence[Any], kept: tuple[Any, ...]) -> None:
         self.skeleton, self.outs, self.calls = skeleton, compiling.kinds(outs), 0
-        self.program = numpy_programs.Program(kept)
+        self.program = numpy_programs.HostProgram(kept)
         self.cost = 4 if self.program.compiled else 1
 
     def run(self, call: Call, _: tuple[Any, ...]) -> Any:
@@ -247,7 +247,7 @@ class Miss:
         try:
             if self._text is None:
                 self._text = identity.spell((self.name, self.donated))
-            return "|".join([level, identity.world(compiling.trace_context()), self._text, call.spell()])
+            return "|".join([level, identity.environment(compiling.trace_context()), self._text, call.spell()])
         except identity.Nameless:
             self.name = None
             return None

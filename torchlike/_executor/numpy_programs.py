@@ -509,7 +509,7 @@ def written(closed: ClosedJaxpr, compiled: bool = True) -> tuple[Any, ...] | Non
     return kinds, found.values, tuple(found.constants), tuple(steps), tuple(found.outs)
 
 
-class Program:
+class HostProgram:
     """A program from :func:`written`, ready to be run."""
 
     __slots__ = ("kinds", "values", "steps", "outs", "computes", "compiled")

@@ -35,7 +35,8 @@ def _key(op: Kernel, static: Static, avals: Avals, wanted: Indices) -> str | Non
     if STORE.place is None or op.identity() is None or not compiling.READY:
         return None
     try:
-        return f"plan|{identity.world(compiling.trace_context())}|{identity.spell(_origin(op, static, avals, wanted))}"
+        environment = identity.environment(compiling.trace_context())
+        return f"plan|{environment}|{identity.spell(_origin(op, static, avals, wanted))}"
     except identity.Nameless:
         return None
 

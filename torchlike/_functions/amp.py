@@ -4,7 +4,7 @@ import torchlike._base.dtypes as dtypes
 from torchlike._base.state import state
 from torchlike._core.conversion.factories import full
 from torchlike._core.dispatch.inplace import demand_distinct, demand_writable
-from torchlike._core.dispatch.observers import seen, subclassed
+from torchlike._core.dispatch.observers import redispatch, subclassed
 from torchlike._core.tensor.arguments import no_tensor
 from torchlike._core.tensor.memory_order import apart
 from torchlike._core.tensor.mutation import write
@@ -37,7 +37,7 @@ def _amp_foreach_non_finite_check_and_unscale_(self, found_inf, inv_scale):
             raise TypeError(f"{_UNSCALE}(): expected Tensor as element {i} in argument 0, but got {type(t).__name__}")
     _demand_tensors(_UNSCALE, found_inf=(2, found_inf), inv_scale=(3, inv_scale))
     if state.dispatch_modes or any(map(subclassed, (*self, found_inf, inv_scale))):
-        return seen(f"{_UNSCALE}.default", self, found_inf, inv_scale)
+        return redispatch(f"{_UNSCALE}.default", self, found_inf, inv_scale)
     if not self:
         return None
     _demand_one(_UNSCALE, inv_scale=inv_scale, found_inf=found_inf)
@@ -66,7 +66,7 @@ def _amp_update_scale_(self, growth_tracker, found_inf, scale_growth_factor, sca
         raise TypeError(f"{_UPDATE}(): argument 'growth_interval' (position 6) must be int, not float")
     factors = scale_growth_factor, scale_backoff_factor, growth_interval
     if state.dispatch_modes or any([subclassed(t) for _, t in tensors.values()]):
-        return seen(f"{_UPDATE}.default", self, growth_tracker, found_inf, *factors)
+        return redispatch(f"{_UPDATE}.default", self, growth_tracker, found_inf, *factors)
     _demand_one(_UPDATE, growth_tracker=growth_tracker, current_scale=self, found_inf=found_inf)
     values = value_of(self), value_of(growth_tracker), value_of(found_inf)
     scale, tracker = fused.run(kernels.rescaled, (), *values, *factors)

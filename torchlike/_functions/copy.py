@@ -19,7 +19,7 @@ from torchlike._core.autograd.hooks import warn_if_has_hooks
 from torchlike._core.autograd.node import requires_grad
 from torchlike._core.conversion.device_moves import move
 from torchlike._core.dispatch.dispatch import call
-from torchlike._core.dispatch.observers import seen, subclassed, watched
+from torchlike._core.dispatch.observers import redispatch, subclassed, watched
 from torchlike._core.overrides.torch_function import unseen
 from torchlike._core.sparse.shapes import copied
 from torchlike._core.sparse.value import Compressed, Coo, layout_name, value
@@ -275,7 +275,7 @@ def _copied(t, memo):
         )
     if subclassed(t):
         wrapper = isinstance(t._storage.form, Outer)
-        new = seen("clone.default", t) if wrapper else seen("new_empty.default", t, [], pin_memory=False)
+        new = redispatch("clone.default", t) if wrapper else redispatch("new_empty.default", t, [], pin_memory=False)
         _demand_copy(t, new, "clone" if wrapper else "new_empty")
         if wrapper:
             return mark(new, True) if requires_grad(t) else new

@@ -17,7 +17,7 @@ from torchlike._base.layout import has_overlap, preserve_strides
 from torchlike._base.state import below_autograd, state
 from torchlike._core.dispatch.dispatch import call, refresh, with_results
 from torchlike._core.dispatch.inplace import call_inplace, check_writable, finish
-from torchlike._core.dispatch.observers import seen, subclassed
+from torchlike._core.dispatch.observers import redispatch, subclassed
 from torchlike._core.tensor.arguments import KIND
 from torchlike._core.tensor.memory_order import restride
 from torchlike._core.tensor.mutation import write
@@ -194,7 +194,7 @@ def _shown(form, given, calls):
             args.append(list(x) if arg.is_list else x)
     while args and form.schema.args[len(args) - 1].has_default and args[-1] is form.schema.args[len(args) - 1].default:
         args.pop()
-    show = functools.partial(seen, f"{form.name}.{form.schema.overload or 'default'}", *args, **named)
+    show = functools.partial(redispatch, f"{form.name}.{form.schema.overload or 'default'}", *args, **named)
     if not form.inplace:
         with below_autograd():
             results = show()

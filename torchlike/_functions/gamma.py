@@ -2,7 +2,7 @@
 
 from torchlike._base.dims import broadcast_shapes
 from torchlike._core.dispatch.dispatch import call
-from torchlike._core.dispatch.observers import seen, subclassed
+from torchlike._core.dispatch.observers import redispatch, subclassed
 from torchlike._core.tensor.tensor import Tensor
 from torchlike._functions import host_samples as host
 from torchlike._functions import rejection
@@ -35,7 +35,7 @@ def _standard_gamma(input, generator=None):
     torch.Size([3])
     """
     if subclassed(input):
-        return seen("_standard_gamma.default", input, *_given(generator))
+        return redispatch("_standard_gamma.default", input, *_given(generator))
     sample = by_rejection(rejection.gamma, input)
     return _sampled(ops.standard_gamma, "_standard_gamma", (input,), generator, None, sample=sample)
 
@@ -51,7 +51,7 @@ def _sample_dirichlet(input, generator=None):
     tensor([1., 1.])
     """
     if subclassed(input):
-        return seen("_sample_dirichlet.default", input, *_given(generator))
+        return redispatch("_sample_dirichlet.default", input, *_given(generator))
     sample = by_rejection(rejection.gamma, input)
     return _sampled(ops.sample_dirichlet, "_sample_dirichlet", (input,), generator, None, sample=sample)
 
@@ -60,7 +60,7 @@ def _sample_dirichlet(input, generator=None):
 def poisson(input, generator=None):
     """Poisson samples with the rates that ``input`` holds. RuntimeError for a negative rate."""
     if subclassed(input):
-        return seen("poisson.default", input, *_given(generator))
+        return redispatch("poisson.default", input, *_given(generator))
     return _sampled(counts.poisson, "poisson", (input,), generator, None, sample=by_rejection(rejection.poisson, input))
 
 
@@ -73,7 +73,7 @@ def binomial(count, prob, generator=None):
         if not isinstance(x, Tensor):
             raise TypeError(f"binomial(): argument '{name}' must be Tensor, not {type(x).__name__}")
     if subclassed(count) or subclassed(prob):
-        return seen("binomial.default", count, prob, *_given(generator))
+        return redispatch("binomial.default", count, prob, *_given(generator))
     broadcast_shapes(tuple(count.shape), tuple(prob.shape))
     sample = by_rejection(rejection.binomial, count, prob)
     return call(counts.binomial, (count, prob, draw("binomial", generator, place_of(count), sample)), ())

@@ -16,7 +16,7 @@ from torchlike._core.conversion.numbers import fitting
 from torchlike._core.dispatch.dispatch import call
 from torchlike._core.dispatch.expanded import fill_inplace
 from torchlike._core.dispatch.inplace import call_inplace
-from torchlike._core.dispatch.observers import seen, watched
+from torchlike._core.dispatch.observers import redispatch, watched
 from torchlike._core.dispatch.out import call_out, put_exactly
 from torchlike._core.dispatch.out import put as put_out
 from torchlike._core.tensor import arguments
@@ -49,7 +49,7 @@ def _put(run, op, input, indices, values, accumulate):
     if state.dispatch_modes and any([t.dtype in MASKS for t in tensors]) and not (
         state.grad and (input.requires_grad or values.requires_grad)
     ):  # fmt: skip
-        return seen(f"{name}.default", input, tensors, values, bool(accumulate))
+        return redispatch(f"{name}.default", input, tensors, values, bool(accumulate))
     if len(tensors) == 1 and tensors[0].dtype in MASKS and values.numel() == 1 and not accumulate:
         return _put_number(run, input, tensors[0], values)
     where = _positions(input, tensors)
@@ -254,7 +254,7 @@ def nonzero(input, *, out=None, as_tuple=False):
     if out is not None and as_tuple:
         raise RuntimeError("nonzero does not support the out kwarg when as_tuple is True: give one of them")
     if out is None and watched(input):
-        rows = seen("nonzero.default", input)
+        rows = redispatch("nonzero.default", input)
         return rows.unbind(1) if as_tuple else rows
     if out is not None and out.dtype is not dtypes.int64:
         raise RuntimeError(

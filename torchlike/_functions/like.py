@@ -14,7 +14,7 @@ from torchlike._core.conversion.factories import (
     strided,
     without_entries,
 )
-from torchlike._core.dispatch.observers import flagged, seen, watched
+from torchlike._core.dispatch.observers import flagged, redispatch, watched
 from torchlike._core.dispatch.view_calls import call_view
 from torchlike._core.tensor import arguments, untyped_storage
 from torchlike._core.tensor.memory_format import formatted
@@ -90,7 +90,7 @@ def _seen_like(name, args, dtype, device, requires_grad, memory_format=None):
     """The call as a ``__torch_dispatch__`` sees it."""
     memory_format = None if memory_format is preserve_format else memory_format
     options = {"dtype": dtype, "device": device, "pin_memory": False, "memory_format": memory_format}
-    return flagged(seen(f"{name}.default", *args, **options), requires_grad)
+    return flagged(redispatch(f"{name}.default", *args, **options), requires_grad)
 
 
 zeros_like = _like("zeros_like", 0, "Zeros")

@@ -5,7 +5,7 @@ from functools import partial
 import torchlike._base.device as devices
 import torchlike._base.dtypes as dtypes
 from torchlike._core.conversion.factories import demand_strided
-from torchlike._core.dispatch.observers import seen, subclassed
+from torchlike._core.dispatch.observers import redispatch, subclassed
 from torchlike._core.tensor.memory_format import formatted, new_strides
 from torchlike._core.tensor.tensor import Tensor, preserve_format
 from torchlike._executor.sparse import LAYER
@@ -49,7 +49,7 @@ def _seen_like(name, bounded, given, generator, dtype, layout, device, memory_fo
         "pin_memory": False,
         "memory_format": None if memory_format is preserve_format else memory_format,
     }
-    return _flagged(seen(f"{name}.{overload.rstrip('_') or 'default'}", *given, **options), requires_grad)
+    return _flagged(redispatch(f"{name}.{overload.rstrip('_') or 'default'}", *given, **options), requires_grad)
 
 
 def _numbers_like(name, op, sample, input, options):

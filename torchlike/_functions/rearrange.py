@@ -18,7 +18,7 @@ from torchlike._core.conversion.indexing import assign
 from torchlike._core.conversion.numbers import fitting
 from torchlike._core.dispatch.dispatch import call
 from torchlike._core.dispatch.inplace import call_inplace
-from torchlike._core.dispatch.observers import seen, watched
+from torchlike._core.dispatch.observers import redispatch, watched
 from torchlike._core.dispatch.out import call_out
 from torchlike._core.tensor import arguments
 from torchlike._core.tensor.memory_order import restride
@@ -334,7 +334,7 @@ def combinations(input, r=2, with_replacement=False):
         return input.new_empty(rows.shape)
     places = fresh(place(rows, input.device))
     if state.dispatch_modes:
-        places = seen("lift_fresh.default", places)
+        places = redispatch("lift_fresh.default", places)
     return call(join.gathered, (input, places), (0,))
 
 
@@ -384,7 +384,7 @@ def _repeat_index(repeats, output_size):
     if repeats.dtype not in (dtypes.int64, dtypes.int32):
         raise NotImplementedError(f"\"repeat_interleave_cpu\" not implemented for '{repeats.dtype.scalar_name}'")
     if watched(repeats):
-        return seen("repeat_interleave.Tensor", repeats, output_size=output_size)
+        return redispatch("repeat_interleave.Tensor", repeats, output_size=output_size)
     if mapped(repeats):
         return one_by_one(functools.partial(_repeat_index, output_size=output_size), repeats)
     if isinstance(value_of(repeats), jax.core.Tracer):

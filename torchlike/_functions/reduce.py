@@ -13,7 +13,7 @@ from torchlike._base.state import state
 from torchlike._core.autograd import node as nodes
 from torchlike._core.dispatch.bind import front
 from torchlike._core.dispatch.dispatch import call
-from torchlike._core.dispatch.observers import seen, watched
+from torchlike._core.dispatch.observers import redispatch, watched
 from torchlike._core.tensor import arguments
 from torchlike._core.tensor.memory_order import restride
 from torchlike._core.tensor.tensor import Tensor, fresh, value_of
@@ -229,7 +229,7 @@ def unique(input, sorted=True, return_inverse=False, return_counts=False, dim=No
     _no_complex("unique", input)
     wanted = return_inverse, return_counts
     if watched(input):
-        shown = seen("_unique2.default", input, sorted, *wanted) if dim is None else seen(
+        shown = redispatch("_unique2.default", input, sorted, *wanted) if dim is None else redispatch(
             "unique_dim.default", input, dim, sorted, *wanted)  # fmt: skip
         return _shown(shown, wanted, input, Unique2Backward0 if dim is None else UniqueDimBackward0)
     values = _known("unique", input)
@@ -255,7 +255,7 @@ def unique_consecutive(input, return_inverse=False, return_counts=False, dim=Non
     if watched(input):
         wanted = return_inverse, return_counts
         return _shown(
-            seen("unique_consecutive.default", input, *wanted, dim), wanted, input, UniqueConsecutiveBackward0
+            redispatch("unique_consecutive.default", input, *wanted, dim), wanted, input, UniqueConsecutiveBackward0
         )
     values = _known("unique_consecutive", input)
     shape = values.shape
@@ -291,7 +291,7 @@ def bincount(input, weights=None, minlength=0):
             f"\"bincount_cpu\" not implemented for '{input.dtype.scalar_name}'; it counts integers"
         )
     if watched(input):
-        return seen("bincount.default", input, weights, minlength)
+        return redispatch("bincount.default", input, weights, minlength)
     if mapped(input) or mapped(weights):
         return one_by_one(functools.partial(bincount, minlength=minlength), input, weights)
     values = _known("bincount", input)

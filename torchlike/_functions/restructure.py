@@ -15,7 +15,7 @@ from torchlike._core.conversion.factories import checked_size
 from torchlike._core.conversion.storages import of_storage
 from torchlike._core.dispatch.dispatch import call
 from torchlike._core.dispatch.inplace import demand_rebasable, demand_writable
-from torchlike._core.dispatch.observers import announced, seen, subclassed, watched
+from torchlike._core.dispatch.observers import announced, redispatch, subclassed, watched
 from torchlike._core.dispatch.view_calls import call_view
 from torchlike._core.tensor import arguments, untyped_storage
 from torchlike._core.tensor.arguments import demand_given
@@ -82,7 +82,7 @@ def _shown(t, node, op, args, name):
     with modes_set_to(()):
         edge = call_view(op, (stand,), args)._edge
     before = None if t._vc is UNTRACKED else t._vc.version
-    seen(name, t, *args)
+    redispatch(name, t, *args)
     if before is not None and t._vc.version == before:
         bump(t)
     if edge is not None:
@@ -154,7 +154,7 @@ def resize_(self, *sizes, size=None, memory_format=None):
     if any([level.carries(self) for level in state.levels]):
         raise RuntimeError("cannot resize variables that has a forward grad")
     if subclassed(self):
-        seen("resize_.default", self, list(shape))
+        redispatch("resize_.default", self, list(shape))
         return self
     if watched(self):
         with announced("resize_.default", self, list(shape)):
@@ -238,7 +238,7 @@ def set_(self, source=None, storage_offset=0, size=None, stride=None):
     """
     if subclassed(self) or subclassed(source):
         overload, given = _overload_of_set(source, storage_offset, size, stride)
-        seen(overload, self, *given)
+        redispatch(overload, self, *given)
         return self
     call = _overload_of_set(source, storage_offset, size, stride)
     if source is None:

@@ -78,7 +78,7 @@ def _generate(operator: Any) -> type[Function]:
     def forward(*flat: Any) -> tuple:
         call = flat[-1]
         with below_autograd():
-            out = operator.below(tuple(gathered(flat, call.lengths)), call.kwargs)
+            out = operator.run_below_autograd(tuple(gathered(flat, call.lengths)), call.kwargs)
         return call.returned(out)
 
     def setup_context(ctx: Any, inputs: tuple, output: tuple) -> None:

@@ -109,19 +109,19 @@ class Operator:
         if self._is_composite(args, kwargs):
             return results.checked(self.schema, followed(self.kernels[keys.IMPLICIT])(*args, **kwargs))
         if BELOW.autograd:
-            return self.below(args, kwargs)
+            return self.run_below_autograd(args, kwargs)
         needs = state.grad and any(t.requires_grad for t in tensors((*args, *kwargs.values())))
         if self.formula is None and self.owner is None:
-            out = self.below(args, kwargs)
+            out = self.run_below_autograd(args, kwargs)
             if needs and not (self.aliases or self.schema.is_mutable):
                 _warn_when_used(self.qualname, out)
             return out
         if needs:
             return derivative.apply(self, args, kwargs)
         with below_autograd():
-            return self.below(args, kwargs)
+            return self.run_below_autograd(args, kwargs)
 
-    def below(self, args: tuple, kwargs: dict) -> Any:
+    def run_below_autograd(self, args: tuple, kwargs: dict) -> Any:
         """Run the operator below autograd; what a custom operator declares to change has changed."""
         out = self._seen(args, kwargs)
         if self.schema.is_mutable and self.owner is not None:

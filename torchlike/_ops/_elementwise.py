@@ -122,7 +122,7 @@ def fused(a, b, c):
     return (a.astype(exact) + b.astype(exact) * c.astype(exact)).astype(np.float32)
 
 
-def stored(x, dtype):
+def round_to(x, dtype):
     """A float32 array rounded to a 16-bit ``dtype`` and back, which XLA would otherwise skip."""
     bits = jnp.finfo(dtype)
     rounded = lax.reduce_precision(x, bits.nexp, bits.nmant)

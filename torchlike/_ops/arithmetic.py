@@ -15,7 +15,7 @@ from torchlike._ops._elementwise import (
     is_reduced,
     kind,
     no_derivative,
-    stored,
+    round_to,
     widely,
 )
 
@@ -33,7 +33,7 @@ def _plus(name, self, other, alpha, combine):
     alpha = alpha.astype(self.dtype)  # short, as in PyTorch, where the arrays are
     if not jnp.issubdtype(self.dtype, np.floating):
         return combine(self, other * alpha)
-    alpha = stored(alpha.astype(np.float32), self.dtype) if is_reduced(self) else alpha
+    alpha = round_to(alpha.astype(np.float32), self.dtype) if is_reduced(self) else alpha
     return widely(lambda a, b: fused(a, b, alpha if combine is lax.add else -alpha), self, other)
 
 
@@ -205,7 +205,7 @@ def over(self, other):
     rules.int_to_float(bound, ("self", "other"), dict(bound))
     number, x = bound.values()
     if is_reduced(x):
-        return (self.astype(np.float32) * stored(1 / x.astype(np.float32), x.dtype)).astype(x.dtype)
+        return (self.astype(np.float32) * round_to(1 / x.astype(np.float32), x.dtype)).astype(x.dtype)
     return number * (1 / x)
 
 
@@ -254,7 +254,7 @@ def _rounded(name, self, other, rounding_mode):
         demand(name, a, "if")
         if kind(a) == "i":
             return lax.div(a, b)
-        return widely(lambda x, y: _trunc(stored(x / y, a.dtype)), a, b)
+        return widely(lambda x, y: _trunc(round_to(x / y, a.dtype)), a, b)
 
     if rounding_mode == "floor":
         return _by(name, down, rules.promote, self, other)

@@ -7,12 +7,12 @@ import jax.numpy as jnp
 
 from torchlike._base.dtypes import from_np
 from torchlike._decl.op import op
-from torchlike._ops._elementwise import is_reduced, stored, wide
+from torchlike._ops._elementwise import is_reduced, round_to, wide
 
 
 def _steps(x):
     """What rounds the result of a step: PyTorch computes these in 16-bit floats where it is given such ones."""
-    return (lambda y: stored(y, x.dtype)) if is_reduced(x) else lambda y: y
+    return (lambda y: round_to(y, x.dtype)) if is_reduced(x) else lambda y: y
 
 
 def _unnormalized(x, size, align_corners, step):

@@ -11,7 +11,7 @@ from torchlike._decl import rules
 from torchlike._decl.op import op, reduction
 from torchlike._decl.words import aten, spelled
 from torchlike._ops._axes import axis_of, is_floating, put_along, refuse
-from torchlike._ops._elementwise import demand_real, is_reduced, stored
+from torchlike._ops._elementwise import demand_real, is_reduced, round_to
 
 
 def _scatter(grads, indices, self_aval, dim):
@@ -346,7 +346,7 @@ def _parts(x, low, high, bins):
         return (x - low) * bins / (high - low)
     wide, dtype = [a.astype(jnp.float32) for a in (x, low, high)], x.dtype
     x, low, high = wide
-    return stored(stored(stored(x - low, dtype) * bins, dtype) / stored(high - low, dtype), dtype)
+    return round_to(round_to(round_to(x - low, dtype) * bins, dtype) / round_to(high - low, dtype), dtype)
 
 
 # -- quantiles ---------------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ from jax import lax
 from torchlike._decl import rules
 from torchlike._decl.op import op, pointwise
 from torchlike._decl.words import aten
-from torchlike._ops._elementwise import broadcast, demand, in_64_bits, is_reduced, stored, unary, widely
+from torchlike._ops._elementwise import broadcast, demand, in_64_bits, is_reduced, round_to, unary, widely
 
 _SQRT_PI = math.sqrt(math.pi)
 
@@ -133,7 +133,7 @@ def logit(self, eps):
     demand("logit", self, "f")
 
     def stepwise(x):  # PyTorch rounds after each of the steps
-        return stored(x, self.dtype) if is_reduced(self) else x
+        return round_to(x, self.dtype) if is_reduced(self) else x
 
     def odds(p):
         if eps is not None:

@@ -81,7 +81,7 @@ def _differentiated(level: GradLevel, cls: Any, args: tuple) -> Any:
         before, state.grad = state.grad, grad
         try:
             with level_below(level):
-                output = level.below(cls.apply, *lowered)
+                output = level.run_below(cls.apply, *lowered)
                 for a in args:
                     if level.holds(a):
                         level.refreshed(a)

@@ -12,7 +12,7 @@ from torchlike._base.state import state
 from torchlike._core.autograd import node as nodes
 from torchlike._core.autograd import saved_fields
 from torchlike._core.autograd.saved_tensors import DETACHED, FREED, SavedTensor, SavesTensors
-from torchlike._core.dispatch.observers import seen, subclassed
+from torchlike._core.dispatch.observers import redispatch, subclassed
 from torchlike._core.tensor.storage import CAPTURES
 from torchlike._core.tensor.tensor import value_of, wrap
 from torchlike._executor import immediate
@@ -152,7 +152,7 @@ def absent(out: Any, grads: Grads) -> Any:
     like = next((g for g in grads if g is not None and subclassed(g)), None)
     if like is None:
         return wrap(_zeros(out))
-    return seen("new_zeros.default", like, list(out.shape), dtype=FROM_NP[out.dtype], pin_memory=False)
+    return redispatch("new_zeros.default", like, list(out.shape), dtype=FROM_NP[out.dtype], pin_memory=False)
 
 
 class _Checked(OpNode):

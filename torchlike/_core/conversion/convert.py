@@ -20,7 +20,7 @@ from torchlike._base.state import state
 from torchlike._base.tracing import UnknownValueError
 from torchlike._core.conversion.python_data import checked, host_array
 from torchlike._core.conversion.storages import of_storage
-from torchlike._core.dispatch.observers import seen, subclassed, watched
+from torchlike._core.dispatch.observers import redispatch, subclassed, watched
 from torchlike._core.dispatch.view_calls import call_view
 from torchlike._core.overrides.torch_function import DOORS, unseen
 from torchlike._core.tensor.memory_order import restride
@@ -59,7 +59,7 @@ def _finished(value: Any, device: DeviceLike, requires_grad: bool, stays: bool =
     """A new tensor; an array of jax that ``stays`` is where it was, on several devices maybe."""
     t = fresh(value if stays else place(value, devices.as_device(device) if device is not None else None))
     if state.dispatch_modes:
-        t = seen("lift_fresh.default", t)
+        t = redispatch("lift_fresh.default", t)
     return requiring(t) if requires_grad else t
 
 
@@ -109,7 +109,7 @@ def new_tensor(data: Any, dtype: Any = None, device: DeviceLike = None, requires
     if isinstance(data, Tensor) and state.dispatch_modes:
         detached = data.detach()
         options = {"dtype": dtype or data.dtype, "device": data.device if device is None else devices.as_device(device)}
-        t = seen("_to_copy.default", detached, **options)
+        t = redispatch("_to_copy.default", detached, **options)
         return requiring(t) if requires_grad else t
     if isinstance(data, Tensor | jax.Array):
         value = array_of(data) if isinstance(data, Tensor) else data
@@ -171,7 +171,7 @@ def from_numpy(array: np.ndarray) -> Tensor:
         raise TypeError(f"expected np.ndarray (got {type(array).__name__})")
     warn_of_read_only(array)
     t = over_array(array)
-    return seen("lift_fresh.default", t) if state.dispatch_modes else t
+    return redispatch("lift_fresh.default", t) if state.dispatch_modes else t
 
 
 def warn_of_read_only(array: np.ndarray) -> None:
@@ -411,7 +411,7 @@ def item(t: Tensor) -> Any:
     if t.numel() != 1:
         raise RuntimeError(f"a Tensor with {t.numel()} elements cannot be converted to Scalar")
     if watched(t):
-        return seen("_local_scalar_dense.default", t)
+        return redispatch("_local_scalar_dense.default", t)
     if isinstance(t._storage.form, LevelValue):
         return t._storage.value.item()
     if t.is_meta:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from torchlike._base.state import state
 from torchlike._core.autograd import node as nodes
 from torchlike._core.conversion.convert import place
-from torchlike._core.dispatch.observers import seen, watched
+from torchlike._core.dispatch.observers import redispatch, watched
 from torchlike._core.tensor.tensor import fresh, strided, value_of
 from torchlike._executor.immediate import Abstract
 from torchlike._executor.sparse import LAYER, SparseValue
@@ -45,7 +45,7 @@ class ToCopyBackward0(nodes.Node):
 def move(t: Tensor, device: Device) -> Tensor:
     """A copy of ``t`` on ``device`` (the values are lost on meta, and cannot come back)."""
     if watched(t):
-        out = seen("_to_copy.default", t, dtype=t.dtype, layout=strided, device=device)
+        out = redispatch("_to_copy.default", t, dtype=t.dtype, layout=strided, device=device)
         return _recorded(out, t)
     value = value_of(t)
     if isinstance(value, SparseValue):

@@ -21,10 +21,10 @@ from torchlike._core.conversion.numbers import fitting
 from torchlike._core.dispatch.dispatch import call, plan_for, refresh
 from torchlike._core.dispatch.expanded import fill_inplace
 from torchlike._core.dispatch.inplace import call_inplace, check_writable, demand_writable, rebase
-from torchlike._core.dispatch.observers import seen
+from torchlike._core.dispatch.observers import redispatch
 from torchlike._core.dispatch.view_calls import Shaped, call_view
 from torchlike._core.tensor.arguments import KIND
-from torchlike._core.tensor.memory_order import follow, restride
+from torchlike._core.tensor.memory_order import inherit_strides, restride
 from torchlike._core.tensor.mutation import bump, enter, store
 from torchlike._core.tensor.storage import CAPTURES
 from torchlike._core.tensor.tensor import Tensor, fresh, value_of
@@ -66,7 +66,7 @@ def getitem(self: Tensor, index: Any) -> Tensor:
 def gathered(view: Tensor, indices: list[Any]) -> Tensor:
     """What ``indices`` take out of ``view``: by dimension None, or a tensor, ``...`` for a mask's further ones."""
     if state.dispatch_modes and _named(view, indices):
-        return seen("index.Tensor", view, [x for x in indices if x is not ...])
+        return redispatch("index.Tensor", view, [x for x in indices if x is not ...])
     traced = CAPTURES and state.trace is not None
     mask, dim = (None, 0) if traced else _single_mask(view, indices)
     taken = _taken(view, indices) if view._storage.shared else None
@@ -104,7 +104,7 @@ def _taken(view: Tensor, indices: list[Any]) -> tuple[Tensor, list[Tensor | None
         return None
     out = fresh(value)
     if ops.index.layout is not None:
-        follow(ops.index, (view, *where), ((len(where),),), out)
+        inherit_strides(ops.index, (view, *where), ((len(where),),), out)
     return out, where
 
 
@@ -294,7 +294,7 @@ def fixed(array: Any, device: Device) -> Tensor:
 
 def _lifted(t: Tensor) -> Tensor:
     """A tensor that was just made of numbers, as the modes see it."""
-    return seen("lift_fresh.default", t) if state.dispatch_modes else t
+    return redispatch("lift_fresh.default", t) if state.dispatch_modes else t
 
 
 def _sequence(x: list[Any]) -> np.ndarray:
@@ -337,7 +337,7 @@ def _positions(t: Tensor, indices: list[Any]) -> list[Any]:
 def places_of(mask: Tensor, device: Device) -> list[Tensor]:
     """Index tensors of where the mask is true; a trace has them as results of a call, which may be others next time."""
     if state.trace is not None:
-        return list(seen("nonzero.default", mask).unbind(1))
+        return list(redispatch("nonzero.default", mask).unbind(1))
     return [fixed(i, device) for i in np.nonzero(known(mask))]
 
 
@@ -477,7 +477,7 @@ def put(view: Tensor, indices: list[Any], value: Any) -> None:
         fill_inplace(ops.index_mask, (view, mask, value), (dim,), "masked_fill_")
         return
     if state.dispatch_modes and _named(view, indices) and not (state.grad and value.requires_grad):
-        seen("index_put_.default", view, [x for x in indices if x is not ...], value)
+        redispatch("index_put_.default", view, [x for x in indices if x is not ...], value)
         return
     where = _positions(view, indices)
     inputs, static = (view, *where, value), (False, (len(where),))

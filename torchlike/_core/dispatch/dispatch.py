@@ -76,7 +76,7 @@ def call(op: Kernel, inputs: Inputs, static: Static) -> Any:
     else:
         out = wrap(out)
     if strided and op.layout is not None:
-        layouts.follow(op, inputs, static, out)
+        layouts.inherit_strides(op, inputs, static, out)
     if op.returns is not None:
         return op.returns(out)
     return out
@@ -95,7 +95,7 @@ def call_taken(op: Kernel, inputs: Inputs, static: Static) -> Any:
         if value is not None:
             out = wrap(value)
             if op.layout is not None and (op.laid or t._view is not None or places._view is not None):
-                layouts.follow(op, inputs, static, out)
+                layouts.inherit_strides(op, inputs, static, out)
             return out
     return call(op, inputs, static)
 
@@ -131,7 +131,7 @@ def with_results(op: Kernel, inputs: Inputs, static: Static, results: Any) -> An
     else:
         out = tuple(map(wrap, results)) if results.__class__ is tuple else wrap(results)
     if op.layout is not None and (op.laid or strided):
-        layouts.follow(op, inputs, static, out)
+        layouts.inherit_strides(op, inputs, static, out)
     return out if op.returns is None else op.returns(out)
 
 

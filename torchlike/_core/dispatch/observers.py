@@ -15,15 +15,15 @@ from torchlike._core.tensor.arguments import KIND
 _NOTHING = nullcontext()
 
 
-def seen(name: str, *args: Any, **kwargs: Any) -> Any:
+def redispatch(name: str, *args: Any, **kwargs: Any) -> Any:
     """The result of the aten call ``name``, as the modes and subclasses give it."""
     return DISPATCH.show(name, args, {k: v for k, v in kwargs.items() if v is not None})
 
 
 def made(name: str, *args: Any, device: Any = None, requires_grad: bool = False, **kwargs: Any) -> Any:
-    """A factory call: as :func:`seen`, with the device spelt out."""
+    """A factory call: as :func:`redispatch`, with the device spelt out."""
     device = devices.default_device() if device is None else devices.as_device(device)
-    return flagged(seen(name, *args, **kwargs, device=device, pin_memory=False), requires_grad)
+    return flagged(redispatch(name, *args, **kwargs, device=device, pin_memory=False), requires_grad)
 
 
 def flagged(t: Any, requires_grad: bool) -> Any:
@@ -49,4 +49,4 @@ def subclassed(t: Any) -> bool:
     return cls not in KIND and DISPATCH.takes(cls)
 
 
-__all__ = ["announced", "flagged", "made", "seen", "subclassed", "watched"]
+__all__ = ["announced", "flagged", "made", "redispatch", "subclassed", "watched"]

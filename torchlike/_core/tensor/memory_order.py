@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 _NUMBER = Layout((), ())
 
 
-def follow(op: Kernel, inputs: Inputs, static: Static, out: Any) -> None:
+def inherit_strides(op: Kernel, inputs: Inputs, static: Static, out: Any) -> None:
     """Give the results of a call the strides that PyTorch gives them, by the rule of its operator."""
     rule: Any = op.layout
     slots: Any = () if op.declaration.lists else op.declaration.dynamic

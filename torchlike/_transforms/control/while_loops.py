@@ -88,13 +88,13 @@ repeat_while.defvjp(_while_forward, _while_backward)
 
 
 @functools.partial(jax.custom_vjp, nondiff_argnums=(0,))
-def counted(step: Callable[..., Any], count: Any, carry: Any, constants: Any) -> Any:
+def counted_loop(step: Callable[..., Any], count: Any, carry: Any, constants: Any) -> Any:
     """``carry = step(carry, constants)``, ``count`` times; ``count`` may be an array."""
     return lax.fori_loop(0, count, lambda i, c: step(c, constants), carry)
 
 
 def _forward(step: Callable[..., Any], count: Any, carry: Any, constants: Any) -> tuple[Any, Any]:
-    return counted(step, count, carry, constants), copied((count, carry, constants))
+    return counted_loop(step, count, carry, constants), copied((count, carry, constants))
 
 
 def _backward(step: Callable[..., Any], kept: Any, cotangents: Any, depth: int = 1) -> tuple[Any, ...]:
@@ -104,7 +104,7 @@ def _backward(step: Callable[..., Any], kept: Any, cotangents: Any, depth: int =
     return None, _spread(carry, found[0]), _spread(constants, found[1])
 
 
-counted.defvjp(_forward, _backward)
+counted_loop.defvjp(_forward, _backward)
 
 
 # Cotangents travel as tuples for the leaves that have them: integers have none.
@@ -159,7 +159,7 @@ def _pull(step: Callable[..., Any], count: Any, carry: Any, constants: Any, whol
         return jnp.clip(count - part * length, 0, length)
 
     def forward(c: Any, part: Any) -> tuple[Any, Any]:
-        return counted(step, size(part), c, constants), c
+        return counted_loop(step, size(part), c, constants), c
 
     _, starts = lax.scan(forward, carry, jnp.arange(_PARTS))
 
@@ -176,7 +176,7 @@ def _pull_few(step: Callable[..., Any], count: Any, carry: Any, constants: Any, 
     def backward(s: Any, kept: Any) -> tuple[Any, Any]:
         left, w = s
         first, held = kept
-        now = counted(step, left - 1, first, held)
+        now = counted_loop(step, left - 1, first, held)
         return left - 1, _pull_step(step, now, held, w)
 
-    return counted(backward, count, (count, whole), (carry, constants))[1]
+    return counted_loop(backward, count, (count, whole), (carry, constants))[1]

@@ -178,7 +178,7 @@ class GradLevel(Level):
             return x
         return self.lift(x) if nodes.requires_grad(x) else x
 
-    def below(self, run: Callable[..., Any], *args: Any) -> Any:
+    def run_below(self, run: Callable[..., Any], *args: Any) -> Any:
         """``run(*args)`` under the grad mode of the level below, which is active."""
         here = state.grad
         state.grad = here and self.before
@@ -195,14 +195,14 @@ class GradLevel(Level):
         if self.map is not None and form is NEW and state.active == LEVELS:
             simple = self.simply_lowered(inputs)
             if simple is not None:
-                return self.recorded(op, inputs, static, self.below(self.map.at_once, op, simple, static))
+                return self.recorded(op, inputs, static, self.run_below(self.map.at_once, op, simple, static))
         tracked = self.tracked(inputs)
         if not form.fresh:
             return self.view(made, tracked)
         if not tracked:
             return self.taken(made.run())
         lowered = tuple([self.lower(x) for x in inputs])
-        out = self.below(form.run, op, lowered, static)
+        out = self.run_below(form.run, op, lowered, static)
         return self.recorded(op, tuple([self.constant(x) for x in inputs]), static, out)
 
     def simply_lowered(self, inputs: Iterable[Any]) -> tuple[Any, ...] | None:
@@ -277,20 +277,20 @@ class GradLevel(Level):
             return
         for i, kept in zip(node.plan.inputs, node._kept, strict=False):
             if isinstance(kept, Tensor) and kept._storage.__class__ in (Storage, Shared) and self.holds(given[i]):
-                self.adopt(kept, self.below(call, shapes.clone, (self.lower(given[i]),), (None,)))
+                self.adopt(kept, self.run_below(call, shapes.clone, (self.lower(given[i]),), (None,)))
 
     def view(self, made: Call, tracked: bool) -> Any:
         """A view, or several; one of a tensor from outside stays outside."""
         op, form, inputs, static = made
         if not self.holds(inputs[0]):
-            return self.below(made.run)
+            return self.run_below(made.run)
         if form is not VIEW:
             static = (static[0], list(static[1]))
         new = self.apart(form.run, op, inputs, static)
         news = _list(new)
         if tracked:
             inner = self.lower(inputs[0])
-            for t, low in zip(news, _list(self.below(form.run, op, (inner,), static)), strict=True):
+            for t, low in zip(news, _list(self.run_below(form.run, op, (inner,), static)), strict=True):
                 self.stands(t, low)
         self.made += [weakref.ref(t) for t in news]
         return new
@@ -317,9 +317,9 @@ class GradLevel(Level):
         before = list(lowered)
         plan = plan_for(op, given, static, values) if record else None
         if plan is not None and 0 in plan.inputs:
-            before[0] = self.below(call, shapes.clone, (lowered[0],), (None,))
+            before[0] = self.run_below(call, shapes.clone, (lowered[0],), (None,))
             values[0] = value_of(before[0])
-        self.below(form.run, op, lowered, static)
+        self.run_below(form.run, op, lowered, static)
         self.apart(finish, op, given, static, values, None, record, _counted)
         if plan is not None:
             self.kept_apart(target, given, before)

@@ -18,7 +18,7 @@ from torchlike._core.dispatch.inplace import call_inplace
 from torchlike._core.dispatch.layers import TRANSFORMS
 from torchlike._core.dispatch.view_calls import VIEW, call_view, call_views
 from torchlike._core.overrides.torch_function import unseen
-from torchlike._core.tensor.memory_order import follow, restride
+from torchlike._core.tensor.memory_order import inherit_strides, restride
 from torchlike._core.tensor.storage import Storage
 from torchlike._core.tensor.tensor import Tensor, dtype_of, wrap
 from torchlike._core.tensor.views import View
@@ -254,7 +254,7 @@ class VmapLevel(Level):
         out = call(mapped, inner, ())
         out = lift(out, 0, self) if out.__class__ is Tensor else map_outputs(lambda t: lift(t, 0, self), out)
         if op.layout is not None and any([isinstance(x, Tensor) and x._view is not None for x in inputs]):
-            follow(op, inputs, static, out)
+            inherit_strides(op, inputs, static, out)
         return out if op.returns is None else op.returns(out)
 
     def at_once(self, op: Kernel, inputs: tuple[Any, ...], static: Static) -> Any:
