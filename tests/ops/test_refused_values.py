@@ -38,14 +38,88 @@ REFUSED = [
     *[
         case.format("1 + 2j")
         for case in (
-            "t.lerp(t.ones(3), t.ones(3), {})", "F.leaky_relu(t.ones(3), {})", "F.threshold(t.ones(3), {}, 0)",
-            "F.threshold(t.ones(3), 0, {})", "F.elu(t.ones(3), {})", "F.celu(t.ones(3), {})",
-            "F.softplus(t.ones(3), {})", "F.hardshrink(t.ones(3), {})", "t.nan_to_num(t.ones(3), {})",
-            "t.logit(t.ones(3), {})", "t.isin(t.ones(3), {})", "t.histc(t.ones(3), 3, {}, 4)",
+            "t.lerp(t.ones(3), t.ones(3), {})",
+            "F.leaky_relu(t.ones(3), {})",
+            "F.threshold(t.ones(3), {}, 0)",
+            "F.threshold(t.ones(3), 0, {})",
+            "F.elu(t.ones(3), {})",
+            "F.celu(t.ones(3), {})",
+            "F.softplus(t.ones(3), {})",
+            "F.hardshrink(t.ones(3), {})",
+            "t.nan_to_num(t.ones(3), {})",
+            "t.logit(t.ones(3), {})",
+            "t.isin(t.ones(3), {})",
+            "t.histc(t.ones(3), 3, {}, 4)",
             "F.layer_norm(t.ones(3), (3,), eps={})",
         )
     ],
     "t.isin(t.tensor([0, 1]), True)",
+    *[  # numbers that the dtype does not hold
+        case.format(d=d, v=v)
+        for d, v in (("float32", 1e300), ("float16", 1e6), ("bfloat16", 1e39))
+        for case in (
+            "F.hardtanh(t.ones(3, dtype=t.{d}), -1, {v})",
+            "F.hardshrink(t.ones(3, dtype=t.{d}), {v})",
+            "F.softshrink(t.ones(3, dtype=t.{d}), {v})",
+            "F.threshold(t.ones(3, dtype=t.{d}), 0, {v})",
+            "F.pad(t.ones(3, dtype=t.{d}), (1, 1), value={v})",
+            "t.ones(3, dtype=t.{d}).clamp(max={v})",
+            "t.ones(3, dtype=t.{d}).add_(t.ones(3, dtype=t.{d}), alpha={v})",
+            "t.index_add(t.ones(3, dtype=t.{d}), 0, t.tensor([0]), t.ones(1, dtype=t.{d}), alpha={v})",
+            "t.addr(t.ones(3, 3, dtype=t.{d}), t.ones(3, dtype=t.{d}), t.ones(3, dtype=t.{d}), alpha={v})",
+            "t.logit(t.ones(3, dtype=t.{d}), {v})",
+            "t.segment_reduce(t.ones(3, dtype=t.{d}), 'max', lengths=t.tensor([3]), initial={v})",
+        )
+    ],
+    *[  # those that the dtype that computes 16 bits does not hold
+        case.format(d=d)
+        for d in ("float32", "float16", "bfloat16")
+        for case in (
+            "F.leaky_relu(t.ones(3, dtype=t.{d}), 1e300)",
+            "F.elu_(t.ones(3, dtype=t.{d}), 1e300)",
+            "F.celu(t.ones(3, dtype=t.{d}), 1e300)",
+            "F.softplus(t.ones(3, dtype=t.{d}), 1, 1e300)",
+            "F.threshold(t.ones(3, dtype=t.{d}), 1e300, 0)",
+            "t.ones(3, dtype=t.{d}).lerp_(t.ones(3, dtype=t.{d}), 1e300)",
+            "t.addcmul(t.ones(3, dtype=t.{d}), t.ones(3, dtype=t.{d}), t.ones(3, dtype=t.{d}), value=1e300)",
+            "t.addmm(t.ones(3, 3, dtype=t.{d}), t.ones(3, 3, dtype=t.{d}), t.ones(3, 3, dtype=t.{d}), beta=1e300)",
+        )
+    ],
+    *[
+        case.format(d=d, v=v)
+        for d, v in (("uint8", 300), ("int8", -200), ("int32", 2**40))
+        for case in (
+            "t.add(t.ones(3, dtype=t.{d}), t.ones(3, dtype=t.{d}), alpha={v})",
+            "t.ones(3, dtype=t.{d}).sub_(2, alpha={v})",
+            "t.index_add(t.ones(3, dtype=t.{d}), 0, t.tensor([0]), t.ones(1, dtype=t.{d}), alpha={v})",
+        )
+    ],
+    "t.where(t.tensor([True, False]), 1e300, t.ones(2))",
+    "t.full((2,), 1e300 + 1j, dtype=t.complex64)",
+    *[  # a divisor that wraps to 0
+        case.format(d=d, v=v)
+        for d, v in (("uint8", 256), ("int8", 512), ("int32", 2**32))
+        for case in (
+            "t.ones(3, dtype=t.{d}) % {v}",
+            "t.fmod(t.ones(3, dtype=t.{d}), {v})",
+            "t.ones(3, dtype=t.{d}) // {v}",
+            "t.ones(3, dtype=t.{d}).div_({v}, rounding_mode='trunc')",
+        )
+    ],
+    "t.renorm(t.ones(2, 2), 2, 0, float('nan'))",
+    "t.renorm(t.ones(2, 2), float('nan'), 0, 1.0)",
+    "t.renorm(t.ones(2, 2), 2, 0, 1j)",
+    "t.isclose(t.ones(2), t.ones(2), float('nan'))",
+    "t.allclose(t.ones(2), t.ones(2), atol=float('nan'))",
+    "F.huber_loss(t.ones(2), t.ones(2), delta=float('nan'))",
+    "F.smooth_l1_loss(t.ones(2), t.ones(2), beta=float('nan'))",
+    "t.trapezoid(t.ones(2) > 0)",
+    "t.cumulative_trapezoid(t.ones(2) > 0, t.ones(2))",
+    "t.ones(3, requires_grad=True).scatter(0, t.tensor([0]), 2.0, reduce='add').sum().backward()",
+    "t.ones(3, requires_grad=True).scatter(0, t.tensor([0]), 2.0, reduce='multiply').sum().backward()",
+    "t._chunk_cat([t.ones(3, requires_grad=True)], 0, 2).sum().backward()",
+    "t._chunk_cat([t.ones(3), t.ones(0)], 0, 2)",
+    "t._chunk_cat([t.ones(3, 2), t.ones(2, 2)], 1, 2)",
     "F.pad(t.ones(3, dtype=t.uint8), (1, 1), value=-5)",
     *[
         case.format(d=d, v=v)
@@ -156,6 +230,32 @@ TAKEN = [
     "t.linalg.cond(t.zeros(2, 2), 'fro')",
     "t.linalg.cond(t.zeros(2, 2), 'nuc').isnan()",
     "t.linalg.cond(t.ones(2, 2), 'nuc').isnan()",
+    *[
+        case.format(d=d)
+        for d in ("int8", "uint8")
+        for case in (
+            "t.searchsorted(t.tensor([1, 2], dtype=t.{d}), 200)",
+            "t.searchsorted(t.tensor([1, 2], dtype=t.{d}), 200.0)",
+            "t.searchsorted(t.tensor([1, 2], dtype=t.{d}), t.tensor(-1))",
+            "t.searchsorted(t.tensor([1, 2], dtype=t.{d}), t.tensor([200, -1]))",
+            "t.bucketize(-1, t.tensor([1, 2], dtype=t.{d}))",
+        )
+    ],
+    "t.bucketize(2, t.tensor([False, True]))",
+    "t.searchsorted(t.tensor([1, 2], dtype=t.float16), 1.0001)",
+    "t.add(t.ones(2, dtype=t.int8), 2.5, alpha=200)",
+    "F.leaky_relu(-t.ones(2, dtype=t.float16), 1e6)",
+    "t.where(t.tensor([True, False]), 1e6, t.ones(2, dtype=t.float16))",
+    "t.where(t.tensor([True, False]), 1e300, t.ones(2, dtype=t.float64))",
+    *[
+        f"(lambda x: (x.__setitem__({at}, {v}), x)[1])(t.ones(2, dtype=t.{d}))"
+        for d, v in (("float16", 65519.0), ("float16", -65520), ("bfloat16", 1e300), ("float32", -0.0))
+        for at in ("0", "t.tensor([False, True])")
+    ],
+    *[
+        f"t.tensor([-1.0, 0, -1e-6, 5], dtype=t.float16).div({y}, rounding_mode='trunc').signbit()"
+        for y in ("-3", "t.tensor([3.0, -3, 3, 0], dtype=t.float16)")
+    ],
 ]
 
 

@@ -523,7 +523,7 @@ def _refusing_plan(
     """The plan of a call whose backward raises; see rules.undefined."""
 
     def back(*grads: jax.Array) -> NoReturn:
-        raise error
+        raise type(error)(*error.args)
 
     plan = Plan(op.name, (), (), (), wanted, outs, diff)
     plan.refuses = True

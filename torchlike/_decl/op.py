@@ -79,7 +79,7 @@ class Op(Kernel):
         "schema", "kernel", "dtype", "formulas", "autocast", "variants", "operator", "numbers",
         "nondiff", "dynamic", "static", "checked", "lists", "inplace", "policy_names", "layout",
         "result_names", "saved", "kept", "apart", "node_of", "edges_of", "inplace_node", "tangents", "backward",
-        "inexact", "aten", "columns", "rows", "out", "taken",
+        "inexact", "aten", "columns", "rows", "out", "taken", "held",
     )  # fmt: skip
 
     @property
@@ -292,6 +292,7 @@ def op(
     rows: str | Callable[..., str] = "",
     out: str = "",
     taken: Callable[..., Any] | None = None,
+    held: str = "",
 ) -> Callable[[Callable[..., Any]], Op]:
     """Declare an operator; the decorated function is its kernel.
 
@@ -352,6 +353,9 @@ def op(
             one is "repeatable", which does the same twice, or "repeated", of which PyTorch only warns.
         taken: of an operator whose result is elements of the first input, at places that the second one names: numpy's
             index, ``taken(shape, places, *static)``, or None where the kernel has more to say.
+        held: the numbers that the dtype of the result must hold, or ``name:wide`` the dtype that computes it: a call
+            with a larger one is refused before anything runs; ``name:floats``, not of integer tensors, ``name:long``,
+            not of those of 16 bits.
     """
     schema = Schema(schema)
     registry, prefix = (REGISTRY, "") if namespace is None else (EXTENSIONS, f"{namespace}::")
@@ -374,6 +378,7 @@ def op(
         new.rows = rows or (tensors[0] if new.pointwise and len(tensors) == 1 else None)
         new.tangents, new.backward = jvp, _backwards(backward)
         new.dynamic = tuple(runtime_arg)
+        new.held = _held(held, [a.name for a in runtime_arg])
         new.numbers = _number_names(numbers, new.dynamic)
         new.static = tuple(a for a in schema.args if a not in runtime_arg)
         new.inexact = tuple(a.name for a in new.static if a.kind in ("Scalar", "float"))
@@ -395,6 +400,12 @@ def _one(words: Iterable[Any]) -> frozenset[Any]:
     """The one set of these words: six hundred declarations have a hundred different ones."""
     found = frozenset(words)
     return _SETS.setdefault(found, found)
+
+
+def _held(words: str, names: list[str]) -> tuple[tuple[int, frozenset[str]], ...]:
+    """(the position, what is said) of each word of ``held``."""
+    given = [word.split(":") for word in words.split()]
+    return tuple([(names.index(name), _one(said)) for name, *said in given])
 
 
 def _out(words: str, new: Op) -> frozenset[str]:
@@ -553,7 +564,7 @@ def view(
         new.checked = new.inplace = new.result_names = None
         new.variants, new.numbers, new.nondiff = frozenset(variants.split()), frozenset(), frozenset()
         new.dynamic, new.static, new.lists, new.policy_names = schema.args[:1], schema.args[1:], False, ()
-        new.inexact, new.layout, new.rows, new.out, new.taken = (), None, None, frozenset(), None
+        new.inexact, new.layout, new.rows, new.out, new.taken, new.held = (), None, None, frozenset(), None, ()
         new.read, new.write, new.prepare = read, write, prepare
         new.saved, new.kept, new.apart = saved, {}, frozenset()
         new.node_of = new.edges_of = new.tangents = None

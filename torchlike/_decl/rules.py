@@ -138,7 +138,7 @@ def undefined(error: Exception) -> Formula:
     """The formula of a derivative that does not exist: its backward raises ``error``."""
 
     def formula(grad: jax.Array) -> NoReturn:
-        raise error
+        raise type(error)(*error.args)  # its own traceback would keep the tensors of each call
 
     formula.error = error
     return formula

@@ -246,44 +246,6 @@ def _clamped(input, indices):
 # -- joining ---------------------------------------------------------------------------------------------------
 
 
-@_native("_chunk_cat(Tensor[] tensors, int dim, int num_chunks) -> Tensor", out=True)
-def _chunk_cat(tensors, dim, num_chunks):
-    """Tensors, filled with zeros along ``dim`` to ``num_chunks`` equal parts, with the first parts of all together.
-
-    The result is [..., num_chunks, size], where ... are the dimensions before ``dim``.
-    """
-    tensors = list(tensors)
-    if num_chunks < 1:
-        raise RuntimeError(f"_chunk_cat expects positive num_chunks, but got {num_chunks}")
-    if not tensors:
-        raise RuntimeError("_chunk_cat expects a non-empty input tensor list")
-    first = tensors[0]
-    for t in tensors:
-        if t.dtype is not first.dtype:
-            raise RuntimeError(f"_chunk_cat expects tensors with the same dtype, but got {first.dtype} and {t.dtype}")
-        if not t.numel():
-            raise RuntimeError("_chunk_cat expects non-empty tensor, but got one of shape " + str(list(t.shape)))
-    if dim < -first.ndim or dim >= first.ndim:
-        raise IndexError(
-            f"Dimension out of range (expected to be in range of [{-first.ndim}, {first.ndim - 1}], but got {dim})"
-        )
-    dim = dim % first.ndim
-    for t in tensors:
-        if t.ndim <= dim or tuple(t.shape[:dim]) != tuple(first.shape[:dim]):
-            raise RuntimeError(
-                "_chunk_cat expects same sizes of 0,...,dim-1 dimensions for all tensors, but got "
-                f"{list(first.shape)} and {list(t.shape)} with dim={dim}"
-            )
-    return FUNCTIONS["cat"]([_parts(t, dim, num_chunks) for t in tensors], dim + 1)
-
-
-def _parts(t, dim, n):
-    short = -t.shape[dim] % n
-    if short:
-        t = FUNCTIONS["cat"]([t, t.new_zeros((*t.shape[:dim], short, *t.shape[dim + 1 :]))], dim)
-    return t.reshape((*t.shape[:dim], n, -1))
-
-
 function("_segment_reduce")(FUNCTIONS["segment_reduce"])
 
 # -- convolution with the switches of vendors' libraries -------------------------------------------------------

@@ -9,6 +9,7 @@ import torchlike._ops.power as power
 import torchlike._ops.special as special
 import torchlike._ops.ternary as ternary
 from torchlike._base.frames import warn
+from torchlike._core.conversion.numbers import demand_held
 from torchlike._core.dispatch.dispatch import call
 from torchlike._core.dispatch.inplace import call_inplace
 from torchlike._core.dispatch.out import call_out
@@ -39,11 +40,13 @@ def _wrong(name, position, given):
 # -- sums and fused products: PyTorch still takes the factor as a number before the tensors -------------
 
 
-def _factor(name, value):
-    """A factor as the operator takes it: None for 1."""
+def _factored(name, op, tensors, value):
+    """The tensors and their factor as the operator takes them: None for 1."""
     if value.__class__ is int and value == 1:
-        return None
-    return as_number(name, "alpha" if name in ("add", "sub") else "value", value)
+        return *tensors, None
+    inputs = *tensors, as_number(name, "alpha" if name in ("add", "sub") else "value", value)
+    demand_held(op, inputs)
+    return inputs
 
 
 def _before(name, arguments, count):
@@ -63,17 +66,17 @@ def _sum(name, op):
     def function(input, other, *rest, alpha=1, out=None):
         if rest:
             other, alpha = _before(name, (other, *rest), 1)
-        return run(op, (input, other, _factor(name, alpha)), (), out)
+        return run(op, _factored(name, op, (input, other), alpha), (), out)
 
     def method(self, other, *rest, alpha=1):
         if rest:
             other, alpha = _before(name, (other, *rest), 1)
-        return call(op, (self, other, _factor(name, alpha)), ())
+        return call(op, _factored(name, op, (self, other), alpha), ())
 
     def inplace(self, other, *rest, alpha=1):
         if rest:
             other, alpha = _before(name, (other, *rest), 1)
-        return call_inplace(op.inplace, (self, other, _factor(name, alpha)), ())
+        return call_inplace(op.inplace, _factored(name, op, (self, other), alpha), ())
 
     _install(name, op, function, method, inplace)
 
@@ -82,17 +85,17 @@ def _fused(name, op):
     def function(input, tensor1, tensor2, *rest, value=1, out=None):
         if rest:
             tensor1, tensor2, value = _before(name, (tensor1, tensor2, *rest), 2)
-        return run(op, (input, tensor1, tensor2, _factor(name, value)), (), out)
+        return run(op, _factored(name, op, (input, tensor1, tensor2), value), (), out)
 
     def method(self, tensor1, tensor2, *rest, value=1):
         if rest:
             tensor1, tensor2, value = _before(name, (tensor1, tensor2, *rest), 2)
-        return call(op, (self, tensor1, tensor2, _factor(name, value)), ())
+        return call(op, _factored(name, op, (self, tensor1, tensor2), value), ())
 
     def inplace(self, tensor1, tensor2, *rest, value=1):
         if rest:
             tensor1, tensor2, value = _before(name, (tensor1, tensor2, *rest), 2)
-        return call_inplace(op.inplace, (self, tensor1, tensor2, _factor(name, value)), ())
+        return call_inplace(op.inplace, _factored(name, op, (self, tensor1, tensor2), value), ())
 
     _install(name, op, function, method, inplace)
 
@@ -258,12 +261,15 @@ def float_power_(self, exponent):
 # -- clamping ------------------------------------------------------------------------------------
 
 
-def _limits(low, high):
-    """The operator that fits the bounds, and the bounds as it takes them."""
+def _limits(input, low, high):
+    """The operator that fits the bounds, and what it takes."""
     if isinstance(low, Tensor | None) and isinstance(high, Tensor | None) and not _are_numbers(low, high):
-        return ternary.clamp_tensor, (low, high)
+        return ternary.clamp_tensor, (input, low, high)
     bounds = (("min", low), ("max", high))
-    return ternary.clamp, tuple(None if b is None else as_number("clamp", n, b) for n, b in bounds)
+    inputs = input, *[None if b is None else as_number("clamp", n, b) for n, b in bounds]
+    if isinstance(input, Tensor) and not input.dtype.is_complex:
+        demand_held(ternary.clamp, inputs)
+    return ternary.clamp, inputs
 
 
 def _are_numbers(*bounds):
@@ -280,22 +286,22 @@ def clamp(input, min=None, max=None, *, out=None):
     >>> torch.clamp(torch.tensor([-1.0, 0.5, 2.0]), 0, 1)
     tensor([0.0000, 0.5000, 1.0000])
     """
-    op, bounds = _limits(min, max)
-    return run(op, (input, *bounds), (), out)
+    op, inputs = _limits(input, min, max)
+    return run(op, inputs, (), out)
 
 
 @method("clamp", "clip")
 def _method_clamp(self, min=None, max=None):
     """The elements limited to ``[min, max]``; see torch.clamp."""
-    op, bounds = _limits(min, max)
-    return call(op, (self, *bounds), ())
+    op, inputs = _limits(self, min, max)
+    return call(op, inputs, ())
 
 
 @method("clamp_", "clip_")
 def clamp_(self, min=None, max=None):
     """``clamp`` in place."""
-    op, bounds = _limits(min, max)
-    return write(op, (self, *bounds), ())
+    op, inputs = _limits(self, min, max)
+    return write(op, inputs, ())
 
 
 _complex = FUNCTIONS["complex"]
@@ -363,7 +369,9 @@ def where(condition, input=None, other=None, *, out=None):
         return FUNCTIONS["nonzero"](condition, as_tuple=True)
     if input is None or other is None:
         raise TypeError("where() takes a condition alone, or a condition, input and other")
-    return run(ternary.where, (condition, input, other), (), out)
+    inputs = condition, input, other
+    demand_held(ternary.where, inputs)
+    return run(ternary.where, inputs, (), out)
 
 
 @method("where")
@@ -394,7 +402,7 @@ def equal(input, other):
 
 def _demand_tolerances(name, rtol, atol):
     for what, value in (("rtol", rtol), ("atol", atol)):
-        if as_number(name, what, value) < 0:
+        if not as_number(name, what, value) >= 0:
             raise RuntimeError(f"{name}(): {what} must be greater than or equal to zero, but got {value}")
 
 

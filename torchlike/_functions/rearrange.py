@@ -15,7 +15,7 @@ from torchlike._base.state import state
 from torchlike._core.conversion.convert import host, place
 from torchlike._core.conversion.device_moves import move
 from torchlike._core.conversion.indexing import assign
-from torchlike._core.conversion.numbers import fitting
+from torchlike._core.conversion.numbers import demand_held, fitting
 from torchlike._core.dispatch.dispatch import call
 from torchlike._core.dispatch.inplace import call_inplace
 from torchlike._core.dispatch.observers import redispatch, watched
@@ -453,7 +453,7 @@ def pad(input, pad, mode="constant", value=None):
         if value and not input.dtype.is_floating_point:
             if value < 0 and input.dtype.np.kind == "u":
                 raise RuntimeError(f"value cannot be converted to type {input.dtype.name} without overflow: {value}")
-            value = fitting(input.dtype, value)
+        demand_held(pads.constant_pad_nd, (input, value))
         return call(pads.constant_pad_nd, (input, value), (sizes,))
     if value is not None and value != 0:
         raise RuntimeError(f'Padding mode "{mode}" doesn\'t take in value argument')

@@ -130,8 +130,9 @@ def round_to(x, dtype):
         return rounded
     # reduce_precision makes zeros of numbers below the least normal one, which lie on an even grid
     grid = float(bits.smallest_subnormal)
-    even = x + lax.stop_gradient(jnp.round(x / grid) * grid - x)
-    return jnp.where(jnp.abs(x) < float(bits.smallest_normal), even, rounded)
+    even = jnp.round(x / grid) * grid
+    small = (jnp.abs(x) < float(bits.smallest_normal)) & (even != 0)  # zeros keep their sign
+    return jnp.where(small, x + lax.stop_gradient(even - x), rounded)
 
 
 def conj(x):

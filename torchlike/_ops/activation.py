@@ -69,6 +69,7 @@ leaky_relu = _activation(
     "leaky_relu(Tensor self, Scalar negative_slope=0.01) -> Tensor",
     lambda x, slope: jnp.where(x > 0, x, x * slope),
     lambda x, grad, slope: jnp.where(x > 0, grad, grad * slope),
+    held="negative_slope:wide:floats",
     node="LeakyReluBackward LeakyReluBackward1",
     backward=(
         "leaky_relu_backward(Tensor grad_output, Tensor self, Scalar negative_slope, bool self_is_result) -> Tensor",
@@ -82,6 +83,7 @@ rrelu = _activation(
     lambda x, slope: jnp.where(x > 0, x, x * slope),
     lambda x, grad, slope: jnp.where(x > 0, grad, grad * slope),
     dispatched="leaky_relu_cpu",
+    held="negative_slope:wide:floats",
     aten=False,
     node="RreluWithNoiseBackward RreluWithNoiseBackward1",
     strides=False,
@@ -105,6 +107,7 @@ elu = _activation(
     "elu(Tensor self, Scalar alpha=1, Scalar scale=1, Scalar input_scale=1) -> Tensor",
     _elu,
     _elu_back,
+    held="alpha:wide:floats scale:wide:floats input_scale:wide:floats",
     node="EluBackward EluBackward1",
     backward=(
         "elu_backward(Tensor grad_output, Scalar alpha, Scalar scale, Scalar input_scale, bool is_result, "
@@ -135,7 +138,7 @@ celu = _activation(
     "celu(Tensor self, Scalar alpha=1.) -> Tensor",
     lambda x, alpha: _elu(x, alpha, 1, 1 / alpha),
     lambda x, grad, alpha: _elu_back(x, grad, alpha, 1, 1 / alpha),
-    dispatched="elu_cpu", variants="function", node="CeluBackward CeluBackward1",
+    dispatched="elu_cpu", variants="function", node="CeluBackward CeluBackward1", held="alpha:wide:floats",
     doc="As :func:`elu`, with a slope that is 1 at 0 whatever ``alpha``.",
 )  # fmt: skip
 
@@ -220,23 +223,19 @@ softplus = _activation(
     "softplus(Tensor self, Scalar beta=1, Scalar threshold=20) -> Tensor",
     _softplus_scaled,
     _softplus_back,
-    out="exact",
-    aten={"inplace": None},
+    held="beta:wide:floats threshold:wide:floats", out="exact", aten={"inplace": None}, autocast={"cuda": "fp32"},
     backward="softplus_backward(Tensor grad_output, Tensor self, Scalar beta, Scalar threshold) -> Tensor",
-    autocast={"cuda": "fp32"},
-)
+)  # fmt: skip
 
 hardshrink = _activation(
     "hardshrink(Tensor self, Scalar lambd=0.5) -> Tensor",
     lambda x, lambd: jnp.where((x >= -lambd) & (x <= lambd), 0, x),
     lambda x, grad, lambd: _passed((x < -lambd) | (x > lambd), grad),
     variants="function method out",
-    out="exact",
-    aten={"inplace": None},
-    rounded="result grad",
+    held="lambd:floats", out="exact", aten={"inplace": None}, rounded="result grad",
     backward="hardshrink_backward(Tensor grad_out, Tensor self, Scalar lambd) -> Tensor",
     doc="The elements outside [-lambd, lambd]; 0 in place of the others.",
-)
+)  # fmt: skip
 
 softshrink = _activation(
     "softshrink(Tensor self, Scalar lambd=0.5) -> Tensor",
@@ -288,6 +287,7 @@ def _hardtanh(name, self, min_val, max_val):
 
 @with_inplace
 @pointwise("hardtanh(Tensor self, Scalar min_val=-1, Scalar max_val=1) -> Tensor", numbers="", variants="",
+           held="min_val:floats max_val:floats",
            vjp={"self": lambda grad, self, min_val, max_val:
                 _passed((self > jnp.asarray(min_val).astype(self.dtype))
                         & (self < jnp.asarray(max_val).astype(self.dtype)), grad)},

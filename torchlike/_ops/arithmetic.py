@@ -42,6 +42,7 @@ def _plus(name, self, other, alpha, combine):
     aten={"out": "out"},
     dtype="promote",
     operator="+",
+    held="alpha",
     saved="alpha",
     edges=_number_last,
 )
@@ -65,6 +66,7 @@ def add(self, other, alpha):
     "_add_relu.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor",
     aten={"own": False, "out": "out"},
     dtype="promote",
+    held="alpha",
     numbers="other",
     variants="function out",
     vjp={"self, other": no_derivative("_add_relu")},
@@ -100,6 +102,7 @@ def _without_bools(self, other):
     "sub.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor",
     aten={"out": "out"},
     operator="-",
+    held="alpha",
     saved="alpha",
 )
 def sub(self, other, alpha):
@@ -123,12 +126,14 @@ rsub = op(
     "rsub.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor",
     strides=True,
     variants="function",
+    held="alpha",
     saved="alpha",
 )(_rsub)
 rsub_scalar = op(
     "rsub.Scalar(Tensor self, Scalar other, Scalar alpha=1) -> Tensor",
     strides=True,
     node="RsubBackward1",
+    held="alpha",
     saved="alpha",
     variants="function",
 )(_rsub)
@@ -238,7 +243,8 @@ def _integer_zero(self, other, rounding_mode="floor"):
     """PyTorch raises on an integer division by zero; floats give inf and NaN."""
     if rounding_mode is None or not (kind(self) in "bi" and kind(other) in "bi"):
         return None, None
-    return jnp.any(other == 0), RuntimeError(
+    dtype = rules.common_dtype((self, other)).np  # in which a number may be 0 that is none
+    return jnp.any(other.astype(dtype) == 0), RuntimeError(
         "ZeroDivisionError: integer division or modulo by zero; use floats for inf"
     )
 

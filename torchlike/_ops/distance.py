@@ -130,7 +130,7 @@ def _norm_along_jvp(ord, axes, primals, tangents):
 
 
 def _negative_limit(self, p, dim, maxnorm):
-    return jnp.real(maxnorm) < 0, lambda: RuntimeError(f"renorm: expected maxnorm to be >= 0 but got {maxnorm}")
+    return ~(maxnorm >= 0), lambda: RuntimeError(f"renorm: expected maxnorm to be >= 0 but got {maxnorm}")
 
 
 @op("renorm(Tensor self, Scalar p, int dim, Scalar maxnorm) -> Tensor", static="p", check=_negative_limit,
@@ -143,7 +143,10 @@ def renorm(self, p, dim, maxnorm):
     tensor([[0.6000, 0.8000],
             [0.0000, 1.0000]])
     """
-    if p <= 0:
+    for name, number in (("p", p), ("maxnorm", maxnorm)):
+        if jnp.iscomplexobj(number):
+            raise RuntimeError(f"renorm: {name} must be real-valued")
+    if not p > 0:
         raise RuntimeError(f"renorm: non-positive-norm not supported, got p={p}")
     if self.ndim < 2:
         raise RuntimeError(f"renorm: input needs at least 2 dimensions, got {self.ndim} dimensions")
@@ -152,7 +155,7 @@ def renorm(self, p, dim, maxnorm):
     axis = axis_of(dim, self.ndim)
     axes = tuple(i for i in range(self.ndim) if i != axis)
     size = norm_along(self.astype(jnp.promote_types(self.dtype, jnp.float32)), float(p), axes)
-    limit = jnp.real(maxnorm).astype(size.dtype)
+    limit = maxnorm.astype(size.dtype)
     # The small constant is part of PyTorch's definition.
     return self * jnp.where(size > limit, limit / (size + 1e-7), 1).astype(_real_dtype(self))
 

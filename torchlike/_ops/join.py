@@ -7,6 +7,7 @@ from torchlike._base import result_layouts
 from torchlike._base.dims import wrap_dim, wrap_dims
 from torchlike._decl.op import op
 from torchlike._decl.words import aten
+from torchlike._ops._elementwise import no_derivative
 
 
 def _cat_dim(tensors, dim):
@@ -66,6 +67,39 @@ def cat(tensors, dim):
 def _slices(grad, tensors_aval, dim):
     """The gradient of each of the stacked tensors."""
     return ([aten["select.int"](grad, dim, i) for i in range(len(tensors_aval))],)
+
+
+@op("_chunk_cat(Tensor[] tensors, int dim, int num_chunks) -> Tensor", aten=True, variants="function out",
+    vjp={"tensors": no_derivative("_chunk_cat")})  # fmt: skip
+def chunk_cat(tensors, dim, num_chunks):
+    """Tensors, filled with zeros along ``dim`` to ``num_chunks`` equal parts, with the first parts of all together.
+
+    The result is [..., num_chunks, size], where ... are the dimensions before ``dim``. It has no derivative.
+    """
+    if num_chunks < 1:
+        raise RuntimeError(f"_chunk_cat expects positive num_chunks, but got {num_chunks}")
+    if not tensors:
+        raise RuntimeError("_chunk_cat expects a non-empty input tensor list")
+    first = tensors[0]
+    dim = wrap_dim(dim, first.ndim)
+    for t in tensors:
+        if t.dtype != first.dtype:
+            raise RuntimeError(f"_chunk_cat expects tensors with the same dtype, but got {first.dtype} and {t.dtype}")
+        if not t.size:
+            raise RuntimeError(f"_chunk_cat expects non-empty tensor, but got one of shape {list(t.shape)}")
+        if t.ndim <= dim or t.shape[:dim] != first.shape[:dim]:
+            raise RuntimeError(
+                "_chunk_cat expects same sizes of 0,...,dim-1 dimensions for all tensors, but got "
+                f"{list(first.shape)} and {list(t.shape)} with dim={dim}"
+            )
+    return jnp.concatenate([_chunks(t, dim, num_chunks) for t in tensors], dim + 1)
+
+
+def _chunks(t, dim, n):
+    """[..., n, size]: the tensor in ``n`` parts."""
+    fill = [(0, 0)] * t.ndim
+    fill[dim] = (0, -t.shape[dim] % n)
+    return jnp.pad(t, fill).reshape(*t.shape[:dim], n, -1)
 
 
 @op("stack(Tensor[] tensors, int dim=0) -> Tensor", dtype="promote", variants="", vjp={"tensors": _slices},

@@ -18,9 +18,7 @@ from torchlike._ops._elementwise import demand_factor, is_reduced
 from torchlike._ops._overflow import factors
 
 product = partial(op, variants="function method out", autocast="lower_precision_fp")
-blend = partial(
-    op, variants="function method inplace out", autocast="lower_precision_fp", out="after", check=factors
-)
+blend = partial(op, variants="function method inplace out", autocast="lower_precision_fp", out="after", check=factors)
 
 _PRECISIONS = {"highest": lax.Precision.HIGHEST, "high": lax.Precision.HIGH, "medium": lax.Precision.DEFAULT}
 _precision = "highest"
@@ -438,6 +436,7 @@ def _batches(a, b):
 
 
 @blend("addmm(Tensor self, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1) -> Tensor",
+       held="beta:wide alpha:wide",
        saved="alpha beta mat1 mat1_sym_sizes mat2 mat2_sym_sizes", jvp="kernel", vjp={
            "mat1": lambda grad, mat2, alpha: _scaled(_left(grad, mat2), alpha),
            "mat2": lambda grad, mat1, alpha: _scaled(_right(grad, mat1), alpha),
@@ -454,6 +453,7 @@ def addmm(self, mat1, mat2, beta, alpha):
 
 
 @blend("addmv(Tensor self, Tensor mat, Tensor vec, *, Scalar beta=1, Scalar alpha=1) -> Tensor",
+       held="beta alpha",
        vjp={"mat": lambda grad, vec, alpha: _scaled(_OF_MATRIX["self"](grad, vec), alpha),
             "vec": lambda grad, mat, alpha: _scaled(_OF_MATRIX["vec"](grad, mat), alpha),
             "self": lambda grad, beta: _scaled(grad, beta)},
@@ -469,6 +469,7 @@ def addmv(self, mat, vec, beta, alpha):
 
 
 @blend("addbmm(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor",
+       held="beta:wide alpha:wide",
        saved="alpha batch1 batch1_sym_argsize_0 batch1_sym_argsize_1 batch2 batch2_sym_argsize_2 beta")  # fmt: skip
 def addbmm(self, batch1, batch2, beta, alpha):
     """``beta * self + alpha * sum_b (batch1[b] @ batch2[b])``; ``self`` is broadcast to [n, m].
@@ -481,6 +482,7 @@ def addbmm(self, batch1, batch2, beta, alpha):
 
 
 @blend("baddbmm(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor",
+       held="beta:wide alpha:wide",
        saved="alpha batch1 batch2 beta", jvp="kernel", vjp={
            "batch1": lambda grad, batch2, alpha: _scaled(aten.bmm(grad, _turned(batch2)), alpha),
            "batch2": lambda grad, batch1, alpha: _scaled(aten.bmm(_turned(batch1), grad), alpha),
@@ -498,6 +500,7 @@ def baddbmm(self, batch1, batch2, beta, alpha):
 @blend(
     "addr(Tensor self, Tensor vec1, Tensor vec2, *, Scalar beta=1, Scalar alpha=1) -> Tensor",
     dtype="promote",
+    held="beta alpha",
     out="cast after",
     saved="alpha beta vec1 vec2",
     autocast={"cuda": "lower_precision_fp"},

@@ -20,6 +20,7 @@ def _pairs(pad, ndim):
 @op(
     "constant_pad_nd(Tensor self, SymInt[] pad, Scalar value=0) -> Tensor",
     variants="function",
+    held="value",
     saved="pad",
     layout=result_layouts.padded,
 )

@@ -231,7 +231,10 @@ def _accumulated(x, axis):
     return lax.cumsum(x if kind(x) in "fc" else x.astype(jnp.int64), axis)
 
 
-def _check_samples(name, y):
+def _check_samples(name, y, x=None):
+    if y.dtype == np.bool_ or (x is not None and x.dtype == np.bool_):
+        which = "`y`" if x is None else "`x` or `y`"
+        raise RuntimeError(f"{name}: received a bool input for {which}, but bool is not supported")
     if not y.ndim:
         raise IndexError(f"Dimension specified as -1 but tensor has no dimensions ({name} needs at least a 1-D tensor)")
 
@@ -251,7 +254,7 @@ def _by_dx(name, y, dx, dim, total):
 
 
 def _by_x(name, y, x, dim, total):
-    _check_samples(name, y)
+    _check_samples(name, y, x)
     axis = axis_of(dim, y.ndim)
     if x.ndim == 1:
         if x.shape[0] != y.shape[axis]:

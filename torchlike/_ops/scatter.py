@@ -9,7 +9,7 @@ from torchlike._base.dims import wrap_dim
 from torchlike._base.dtypes import from_np, int64
 from torchlike._decl.op import op
 from torchlike._decl.words import aten, spelled
-from torchlike._ops._elementwise import wide, widely
+from torchlike._ops._elementwise import no_derivative, wide, widely
 from torchlike._ops._overflow import beyond
 from torchlike._ops.index import (
     at_least_1d,
@@ -191,9 +191,7 @@ def _how(reduce):
 
 
 @op("scatter.reduce(Tensor self, int dim, Tensor index, Tensor src, *, str reduce) -> Tensor", check=_in_range,
-    out="apart alone", variants="function method inplace out", vjp={
-        "self, src": lambda grad, self, dim, index, src, reduce, result: _reduce_grad(
-            grad, self, dim, index, src, {"add": "sum", "multiply": "prod"}[reduce], True, result)})  # fmt: skip
+    out="apart alone", variants="function method inplace out", vjp={"self, src": no_derivative("scatter")})  # fmt: skip
 def scatter_with(self, dim, index, src, reduce):
     dim = wrap_dim(dim, self.ndim)
     _demand_scatter(self, dim, index, src)
@@ -201,9 +199,8 @@ def scatter_with(self, dim, index, src, reduce):
 
 
 @op("scatter.value_reduce(Tensor self, int dim, Tensor index, Scalar value, *, str reduce) -> Tensor",
-    check=_with_number(_in_range), out="apart alone", variants="function method inplace out", vjp={
-        "self": lambda grad, self, dim, index, value, reduce: grad if reduce == "add" else _into(
-            grad, wrap_dim(dim, grad.ndim), index, "multiply", _number(grad, value))})  # fmt: skip
+    check=_with_number(_in_range), out="apart alone", variants="function method inplace out",
+    vjp={"self": no_derivative("scatter")})  # fmt: skip
 def scatter_value_with(self, dim, index, value, reduce):
     dim = wrap_dim(dim, self.ndim)
     _demand_scatter(self, dim, index)
@@ -398,7 +395,7 @@ def _take_slices(grad, dim, index, source_aval):
 
 
 @op("index_add(Tensor self, int dim, Tensor index, Tensor source, *, Scalar alpha=1) -> Tensor",
-    out="alone", variants="function method inplace out", check=_in_vector, vjp={
+    out="alone", variants="function method inplace out", check=_in_vector, held="alpha", vjp={
         "self": lambda grad: grad,
         "source": lambda grad, dim, index, alpha, source_aval: _take_slices(grad, dim, index, source_aval)
         * jnp.conj(_number(grad, alpha)),

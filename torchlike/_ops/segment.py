@@ -110,7 +110,8 @@ def _gradient(grad, data, result, reduce, lengths, offsets, axis, initial):
 
 @op("segment_reduce(Tensor data, str reduce, *, Tensor? lengths=None, Tensor? indices=None, Tensor? offsets=None, "
     "int axis=0, bool unsafe=False, Scalar? initial=None) -> Tensor",
-    vjp={"data": _gradient}, variants="function", check=_wrong_lengths, policy="data", saved="")  # fmt: skip
+    vjp={"data": _gradient}, variants="function", check=_wrong_lengths, policy="data", saved="",
+    held="initial")  # fmt: skip
 def segment_reduce(data, reduce, lengths, indices, offsets, axis, unsafe, initial):
     """ "sum", "mean", "max", "min" or "prod" of each segment of dimension ``axis``.
 

@@ -147,9 +147,7 @@ def _side(side, right):
 
 def _search(sequence, values, side, out_int32):
     dtype = jnp.int32 if out_int32 else jnp.int64
-    common = jnp.promote_types(sequence.dtype, values.dtype)
     find = lambda s, v: jnp.searchsorted(s, v, side=side).astype(dtype)  # noqa: E731
-    sequence, values = sequence.astype(common), values.astype(common)
     if sequence.ndim == 1:
         return find(sequence, values)
     if not values.size:
@@ -190,11 +188,18 @@ def _sorter_outside(sorted_sequence, self, out_int32, right, side, sorter):
     return bad, RuntimeError("torch.searchsorted(): sorter index out of range")
 
 
+def _compared(sequence, values):
+    """Both in their common dtype, into which a number or a tensor of no dimensions may wrap."""
+    dtype = rules.common_dtype((sequence, values)).np
+    sequence, values = sequence.astype(dtype), values.astype(dtype)
+    refuse("searchsorted_out_cpu", sequence, "b", "c", hint="search integers or real numbers")
+    return sequence, values
+
+
 def _searchsorted(sequence, values, out_int32, right, side, sorter):
     side = _side(side, right)
     _check_sequence(sequence, values, sorter)
-    for x in (sequence, values):
-        refuse("searchsorted_out_cpu", x, "b", "c", hint="search integers or real numbers")
+    sequence, values = _compared(sequence, values)
     if sorter is not None:
         sequence = jnp.take_along_axis(sequence, sorter, -1)
     return _search(sequence, values, side, out_int32)
@@ -242,9 +247,7 @@ def searchsorted_scalar(sorted_sequence, self, out_int32, right, side, sorter):
 def _bucketize(values, boundaries, out_int32, right):
     if boundaries.ndim != 1:
         raise RuntimeError(f"boundaries tensor must be 1 dimension, but got dim({boundaries.ndim}) (bucketize)")
-    for x in (boundaries, values):
-        refuse("bucketize_cpu", x, "b", "c", hint="search integers or real numbers")
-    return _search(boundaries, values, "right" if right else "left", out_int32)
+    return _search(*_compared(boundaries, values), "right" if right else "left", out_int32)
 
 
 @op(

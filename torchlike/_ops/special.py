@@ -124,6 +124,7 @@ def _logit_grad(grad, self, eps):
 
 @pointwise(
     "logit(Tensor self, float? eps=None) -> Tensor",
+    held="eps:floats",
     dtype="int_to_float",
     numbers="",
     vjp={"self": _logit_grad},

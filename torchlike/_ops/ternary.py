@@ -22,6 +22,7 @@ def _mask(condition):
     numbers="self other",
     strides=True,
     variants="function out",
+    held="self:long other:long",
     check=_overflow.of_pair,
     vjp={
         "other": lambda grad, condition: jnp.where(_mask(condition), 0, grad),
@@ -133,6 +134,7 @@ clamp = pointwise(
     out="exact",
     dtype="promote",
     policy="self min max",
+    held="min max",
     check=lambda self, min, max: _overflow.overflow(self, min, max),
     node="ClampBackward1",
     vjp={"self": _clamp_self},
@@ -191,6 +193,7 @@ clamp_min_scalar = pointwise(
     out="exact",
     dtype="promote",
     policy="self min",
+    held="min",
     check=lambda self, min: _overflow.overflow(self, min),
     numbers="",
     vjp={
@@ -216,6 +219,7 @@ clamp_max_scalar = pointwise(
     out="exact",
     dtype="promote",
     policy="self max",
+    held="max",
     check=lambda self, max: _overflow.overflow(self, max),
     numbers="",
     vjp={
@@ -265,7 +269,12 @@ lerp_tensor = pointwise(
     numbers="",
     vjp=_LERP_ENDS | {"weight": lambda grad, self, end: grad * conj(end - self)},
 )(_lerp)
-lerp = pointwise("lerp.Scalar(Tensor self, Tensor end, Scalar weight) -> Tensor", numbers="", vjp=_LERP_ENDS)(_lerp)
+lerp = pointwise(
+    "lerp.Scalar(Tensor self, Tensor end, Scalar weight) -> Tensor",
+    numbers="",
+    vjp=_LERP_ENDS,
+    held="weight:wide:floats",
+)(_lerp)
 
 
 def _value(value, self):
@@ -279,9 +288,12 @@ def _value(value, self):
 @pointwise(
     "addcmul(Tensor self, Tensor tensor1, Tensor tensor2, *, Scalar value=1) -> Tensor",
     dtype="promote",
-    check=lambda self, tensor1, tensor2, value: (None, None)
-    if isinstance(value, int) and value == 1
-    else _overflow.overflow(self, value, halves=False, promotes=False),
+    held="value:wide",
+    check=lambda self, tensor1, tensor2, value: (
+        (None, None)
+        if isinstance(value, int) and value == 1
+        else _overflow.overflow(self, value, halves=False, promotes=False)
+    ),
     numbers="",
     vjp={
         "self": lambda grad: grad,
@@ -306,6 +318,7 @@ def addcmul(self, tensor1, tensor2, value):
 @pointwise(
     "addcdiv(Tensor self, Tensor tensor1, Tensor tensor2, *, Scalar value=1) -> Tensor",
     dtype="promote",
+    held="value:wide",
     numbers="",
     vjp={
         "self": lambda grad: grad,

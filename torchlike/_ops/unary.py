@@ -302,6 +302,8 @@ cosh = unary(
     shows="0.5 -> 1.1276",
     autocast={"cuda": "fp32"},
 )
+
+
 def _tanh(x):
     """XLA's of 32 bits is three units below 1 from 8 to 20, where ``1 - tanh(x) ** 2`` would not be 0."""
     if x.dtype != np.float32:
@@ -447,6 +449,7 @@ def relu(self):
     "threshold(Tensor self, Scalar threshold, Scalar value) -> Tensor",
     numbers="",
     variants="function out inplace",
+    held="threshold:wide value",
     out="repeatable",
     node="ThresholdBackward ThresholdBackward1",
     vjp={"self": lambda grad, self, threshold: jnp.where(wide(self) <= threshold.astype(wide_dtype(self)), 0, grad)},

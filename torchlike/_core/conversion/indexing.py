@@ -370,6 +370,14 @@ def known(mask: Tensor) -> np.ndarray:
 # -- writing -------------------------------------------------------------------------------------
 
 
+def _fitting(dtype: dtypes.dtype, value: Any) -> Any:
+    """A number that is assigned: what is too large for 16 bits becomes infinite, as in PyTorch."""
+    if dtype not in (dtypes.float16, dtypes.bfloat16):
+        return fitting(dtype, value)
+    with np.errstate(over="ignore"):
+        return float(dtype.np.type(fitting(dtypes.float64, value)))
+
+
 def assign(target: Tensor, value: Any, shared: bool = False) -> None:
     """Write a number or a tensor into all of ``target``, which may be a view.
 
@@ -377,7 +385,7 @@ def assign(target: Tensor, value: Any, shared: bool = False) -> None:
     """
     tensor = isinstance(value, Tensor)
     if not tensor:
-        value = fitting(target.dtype, value)
+        value = _fitting(target.dtype, value)
     demand_writable(target)
     if target._diff is not None and state.grad:
         refresh(target)
@@ -466,7 +474,7 @@ def _assign_recorded(target: Tensor, value: Any) -> None:
 def put(view: Tensor, indices: list[Any], value: Any) -> None:
     """Write a number or tensor at index tensors; see ``_resolve``."""
     if not isinstance(value, Tensor):
-        value = _lifted(fresh(place(np.array(fitting(view.dtype, value), view.dtype.np), view.device)))
+        value = _lifted(fresh(place(np.array(_fitting(view.dtype, value), view.dtype.np), view.device)))
     elif value.device != view.device and not value.ndim:
         value = move(value, view.device)
     while value.ndim and value.shape[0] == 1:

@@ -8,15 +8,19 @@ import jax.numpy as jnp
 import numpy as np
 
 import torchlike._base.dtypes as dtypes
-from torchlike._base import float8
+from torchlike._base import float8, promotion
+from torchlike._core.tensor.tensor import Tensor
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from torchlike._base.dtypes import dtype
     from torchlike._core.typed import Number
+    from torchlike._decl.derive import Kernel
 
 _C_NAMES = {
     "float32": "float", "float64": "double", "float16": "c10::Half", "bfloat16": "c10::BFloat16", "int32": "int",
-    "int64": "int64_t", "int16": "short", "int8": "int8_t", "uint8": "uint8_t", "complex64": "c10::complex<float>",
+    "int64": "int64_t", "int16": "int16_t", "int8": "int8_t", "uint8": "uint8_t", "complex64": "c10::complex<float>",
 }  # fmt: skip
 
 
@@ -44,8 +48,10 @@ def fitting(dtype: dtype, number: Any) -> Any:
         fits, number = not number.imag, number.real
     if fits and kind in "iu":
         fits, number = _whole(dtype, number)
-    elif fits and not isinstance(number, complex) and (abs(number) != float("inf") or dtype.np.name in float8.NAMES):
-        fits = not abs(number) > float(jnp.finfo(dtype.np).max)
+    elif fits:
+        parts = (number.real, number.imag) if isinstance(number, complex) else (number,)
+        largest = float(jnp.finfo(dtype.np).max)
+        fits = not any([abs(x) > largest and (abs(x) != float("inf") or dtype.np.name in float8.NAMES) for x in parts])
     if not fits:
         raise RuntimeError(f"value cannot be converted to type {_C_NAMES.get(dtype.name, dtype.name)} without overflow")
     return number
@@ -60,3 +66,36 @@ def _whole(dtype: dtype, number: Any) -> tuple[bool, Any]:
         return False, number
     whole = int(number)
     return True, whole + top + 1 if whole < 0 and dtype.np.kind == "u" else whole
+
+
+_REAL = frozenset((int, float))
+_HALVES = frozenset((dtypes.float16, dtypes.bfloat16))
+
+
+def demand_held(op: Kernel, inputs: Sequence[Any]) -> None:
+    """Refuse the numbers of a call that its dtype does not hold; which, the declaration says (``held``)."""
+    op = op.declaration
+    for at, words in op.held:
+        number = inputs[at]
+        if number.__class__ is complex or (number.__class__ in _REAL and not -127 <= number <= 127):
+            kind = _computed_in(op, inputs)
+            if not _unasked(kind, number, words):
+                fitting(dtypes.float32 if "wide" in words and kind in _HALVES else kind, number)
+
+
+def _unasked(kind: dtype, number: Any, words: frozenset[str]) -> bool:
+    """Whether a number need not be held; complex ones beside real tensors are the kernel's to refuse."""
+    if number.__class__ is complex and not kind.is_complex:
+        return True
+    return "floats" in words and kind.np.kind in "biu" or "long" in words and kind in _HALVES
+
+
+def _computed_in(op: Any, inputs: Sequence[Any]) -> dtype:
+    """The dtype that the inputs of a call have together; of what is not pointwise, that of the first."""
+    pairs = zip(op.dynamic, inputs, strict=True)
+    chosen = [x for a, x in pairs if a.name in op.policy_names and x is not None]
+    if not op.pointwise:
+        chosen = [x for x in chosen if isinstance(x, Tensor)][:1]
+    return promotion.result_type(
+        [(x.dtype, 0 if x.dim() else 1) if isinstance(x, Tensor) else (of_number(x), 2) for x in chosen]
+    )

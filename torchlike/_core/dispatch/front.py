@@ -11,6 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import torchlike._base.dtypes as dtypes
+from torchlike._core.conversion.numbers import demand_held
 from torchlike._core.dispatch.dispatch import call, call_taken
 from torchlike._core.dispatch.inplace import call_inplace
 from torchlike._core.dispatch.out import call_out
@@ -93,6 +94,13 @@ def _handover(op: Op, env: dict[str, Any]) -> tuple[str, str]:
     return f"({''.join(i + ', ' for i in inputs)})", f"({static}{extra}{exact})"
 
 
+def _held(op: Op, inputs: str) -> list[str]:
+    """Source lines that look at numbers that the dtype may not hold; those of a byte always do."""
+    names = [op.dynamic[at].name for at, _ in op.held]
+    tests = [f"{n}.__class__ is complex or {n}.__class__ in _REAL and not -127 <= {n} <= 127" for n in names]
+    return [f"if {' or '.join(tests)}: demand_held(OP, {inputs})"] if tests else []
+
+
 def _exact(arg: Arg) -> str:
     """Source of ``exact`` of an argument: 3 and 3.0 are one key of a dict, and two calls."""
     return f"exact({arg.name}), " if arg.is_list else f"{arg.name}.__class__ if {arg.name} else repr({arg.name}), "
@@ -150,7 +158,7 @@ _ENV = {
     "Tensor": Tensor, "call": call, "call_taken": call_taken,
     "call_inplace": call_inplace, "call_out": call_out, "call_view": call_view,
     "dtype": dtypes.dtype, "_UNSET": _UNSET, "_LISTS": frozenset((list, tuple, Size)),
-    "exact": exact, "_twice": _twice,
+    "exact": exact, "_twice": _twice, "_REAL": frozenset((int, float)), "demand_held": demand_held,
     "demand_given": convert.demand_given,
     **{n: getattr(convert, n) for n in dir(convert) if n.startswith("as_")},
 }  # fmt: skip
@@ -178,6 +186,7 @@ def _source(op: Op, form: str, strict: bool, env: dict[str, Any]) -> str:
     checks = [line for arg in op.schema.args for line in _check(arg, strict, op, env)]
     lines += checks
     inputs, static = _handover(op, env)
+    lines += _held(op, inputs)
     runner = "call_view" if isinstance(op, ViewOp) else "call_inplace" if form == "inplace" else "call"
     runner = "call_taken" if runner == "call" and op.taken is not None else runner
     if strict:

@@ -5,9 +5,10 @@ from functools import partial
 
 import numpy as np
 
+import torchlike._base.dtypes as dtypes
 from torchlike._base.state import state
 from torchlike._core.conversion.convert import host as values_of
-from torchlike._core.conversion.numbers import fitting
+from torchlike._core.conversion.numbers import demand_held, fitting
 from torchlike._core.dispatch.bind import FUNCTIONS
 from torchlike._core.dispatch.dispatch import call
 from torchlike._core.dispatch.inplace import call_inplace
@@ -60,6 +61,8 @@ __all__ = [
 
 
 def _run(op, input, numbers, inplace=False):
+    if op.held:
+        demand_held(op, (input, *numbers))
     if inplace:
         return call_inplace(op.inplace, (input, *numbers), ())
     return call(op, (input, *numbers), ())
@@ -86,6 +89,7 @@ def _refuse(name, slope):
 
 def _native(op, inputs, static=(), out=None):
     """A function that takes ``out`` as PyTorch's own ones do."""
+    demand_held(op, inputs)
     return call(op, inputs, static) if out is None else call_out(op, inputs, static, out)
 
 
@@ -94,9 +98,9 @@ def _number(name, argument, x):
 
 
 def _fitting(name, input, numbers):
-    """``numbers``, which an integer dtype must hold; a float takes what is too large as infinity."""
+    """``numbers`` as an integer dtype holds them."""
     dtype = arguments.as_tensor_arg(name, "input", input).dtype
-    return numbers if dtype.is_floating_point else [fitting(dtype, x) for x in numbers]
+    return numbers if dtype.is_floating_point or dtype.is_complex else [fitting(dtype, x) for x in numbers]
 
 
 def relu(input, inplace=False):
@@ -215,8 +219,12 @@ def softsign(input):
 def softshrink(input, lambd=0.5, *, out=None):
     """``x`` moved by ``lambd`` towards 0, and 0 within. RuntimeError for a negative ``lambd``."""
     lambd = _number("softshrink", "lambd", lambd)
-    if not 0 <= lambd < float("inf"):
-        raise RuntimeError(f"softshrink: lambda must be in range [0, the largest float], but found {lambd}")
+    dtype = arguments.as_tensor_arg("softshrink", "input", input).dtype
+    if dtype.is_floating_point and not 0 <= lambd <= dtypes.finfo(dtype).max:
+        raise RuntimeError(
+            f"softshrink: lambda must be in range [0, {dtypes.finfo(dtype).max:.6g}] for input dtype {dtype}, but "
+            f"found {lambd:.6g}"
+        )
     return _native(ops.softshrink, (input, lambd), (), out)
 
 

@@ -252,7 +252,7 @@ def smooth_l1_loss(input, target, size_average=None, reduce=None, reduction="mea
     mode = _reduction(reduction, size_average, reduce)
     if beta == 0.0:
         return call(ops.l1_loss[mode], (input, target), ())
-    if beta < 0:
+    if not beta >= 0:
         raise RuntimeError(f"smooth_l1_loss does not support negative values for beta, got {beta}.")
     return call(ops.smooth_l1_loss, (input, target, as_float("smooth_l1_loss", "beta", beta)), (mode,))
 
@@ -266,7 +266,7 @@ def huber_loss(input, target, reduction="mean", delta=1.0, weight=None):
     mode = _reduction(reduction)
     if isinstance(delta, complex):
         raise TypeError(f"delta must be a float or int, got: {type(delta)}")
-    if delta <= 0:
+    if not delta > 0:
         raise RuntimeError(f"huber_loss does not support non-positive values for delta, got {delta}.")
     if weight is None:
         return call(ops.huber_loss, (input, target, as_float("huber_loss", "delta", delta)), (mode,))
