@@ -96,6 +96,14 @@ def wrong_meshes(rank):
 
 
 @case
+def groups_of_a_size(rank):
+    return [said(lambda n=n: d.new_subgroups(n)) for n in (3, 0)] + [
+        said(d.new_subgroups)[:70], said(lambda: d.new_subgroups_by_enumeration([[0, 1], [1]])),
+        [d.get_process_group_ranks(g) for g in d.new_subgroups(2)[1]],
+    ]  # fmt: skip
+
+
+@case
 def too_large(rank):
     return said(lambda: device_mesh.init_device_mesh("cpu", (3,)))[:80]
 
@@ -394,6 +402,68 @@ def scaled_steps(model, scaler, rank, first=False, fused=False):
         scaler.step(optim)
         scaler.update()
         found += [scaler.get_scale()]
+    return found
+
+
+def by_wrapper(module=None, **options):
+    return fsdp.FullyShardedDataParallel(module or net(), use_orig_params=True, device_id=t.device("cpu"), **options)
+
+
+@case
+def parts_of_a_sum(rank):
+    """What from_local makes of parts that are to be reduced has them, and its gradient is theirs."""
+    m, found = line(), []
+    for op in ("sum", "avg", "max", "min"):
+        x = (numbers(2, 2) * (rank + 1)).requires_grad_()
+        y = DTensor.from_local(x, m, [Partial(op)])
+        part = y.to_local()
+        (part * numbers(2, 2)).sum().backward()
+        found += [repr(y.placements), rounded(part), rounded(x.grad), rounded(y.full_tensor())]
+        found += [rounded(f(y).full_tensor()) for f in (lambda y: y * 2, lambda y: y + 1, lambda y: y @ y)]
+        found += [rounded(y.redistribute(m, [Shard(0)]).to_local())]
+        found += [repr(y.redistribute(m, [Partial(op)]).placements), repr(y.redistribute(m, [Replicate()]).placements)]
+        found += [rounded(dt.distribute_tensor(numbers(2), m, [Partial(op)]).to_local())]
+    plan = {"0": tp.ColwiseParallel(), "2": tp.RowwiseParallel(output_layouts=Partial())}
+    total = tp.parallelize_module(net(), m, plan)(numbers(2, 4))
+    d.all_reduce(total)
+    wrong = said(lambda: DTensor.from_local(t.ones(2), m, [Partial()]).redistribute(m, [Partial("max")]))
+    return found + [rounded(total), wrong[:32]]
+
+
+@case
+def summoned_in_many_ways(rank):
+    summon, half = fsdp.FullyShardedDataParallel.summon_full_params, fsdp.MixedPrecision(param_dtype=t.bfloat16)
+    model, found = by_wrapper(mixed_precision=half), []
+    model(batch(rank, 0)).float().sum().backward()
+    for kept in (True, False):
+        with summon(model, with_grads=True, writeback=kept):
+            found += [[str(p.dtype), rounded(p), str(p.grad.dtype)] for p in model.parameters()]
+            with t.no_grad():
+                for p in model.parameters():
+                    p.add_(1e-3)  # which bfloat16 would lose
+                    p.grad.fill_(0.25)
+    if t.__name__ == "torchlike":  # PyTorch's process ends here
+        with summon(model, with_grads=True, rank0_only=True, writeback=False):
+            assert [isinstance(p, DTensor) for p in model.parameters()] == [rank > 0] * 4
+            assert rank > 0 or all((p.grad == 0.25).all() for p in model.parameters())
+        with summon(model, offload_to_cpu=True):
+            assert found[4][1] == [rounded(p) for p in model.parameters()][0] != found[0][1]
+    return found + [said(lambda: summon(model, rank0_only=True).__enter__())]
+
+
+@case
+def precision_that_batch_norms_keep(rank):
+    """The dtypes that modules compute in, and give on."""
+    F, found = importlib.import_module(f"{t.__name__}.distributed.fsdp.wrap"), []
+    for options in ({}, {"buffer_dtype": t.bfloat16}, {"_module_classes_to_ignore": (nn.LayerNorm,)}):
+        parts = nn.Linear(4, 4), nn.BatchNorm1d(4), nn.LayerNorm(4)
+        options = {"buffer_dtype": t.bfloat16, **options} if "_module_classes_to_ignore" in options else options
+        for m in parts:
+            m.register_forward_hook(lambda m, i, o, told=found: told.append([str(i[0].dtype), str(o.dtype)]))
+        half, policy = fsdp.MixedPrecision(param_dtype=t.bfloat16, **options), F.ModuleWrapPolicy({nn.Linear})
+        model = by_wrapper(nn.Sequential(*parts), mixed_precision=half, auto_wrap_policy=policy)
+        found.append(str(model(batch(rank, 0)).dtype))
+        found += [[str(b.dtype) for b in model.buffers()]]
     return found
 
 

@@ -8,6 +8,8 @@ from collections.abc import Iterator, Sequence
 from datetime import timedelta
 from typing import Any
 
+import jax
+
 from torchlike._base.device import as_device, is_present
 from torchlike.distributed import _rendezvous, _runtime
 from torchlike.distributed._group_store import store_of
@@ -366,9 +368,20 @@ def new_subgroups_by_enumeration(
     """Groups that have no process in common: the one that this process is in (or None), and all of them."""
     every = list(itertools.chain.from_iterable(ranks_per_subgroup_list))
     if len(set(every)) < len(every):
-        raise ValueError(f"new_subgroups_by_enumeration: a rank is in two of {list(ranks_per_subgroup_list)}")
+        raise ValueError(_in_two(ranks_per_subgroup_list))
     made = [new_group(ranks, timeout, backend, pg_options) for ranks in ranks_per_subgroup_list]
     return next((g for g in made if is_member(g)), None), made
+
+
+def _in_two(lists: Sequence[Sequence[int]]) -> str:
+    """What is said of a rank in two of some lists."""
+    seen: dict[int, Sequence[int]] = {}
+    for ranks in lists:
+        for rank in ranks:
+            if rank in seen:
+                return f"Rank {rank} has appeared in both subgroup {list(seen[rank])} and {list(ranks)}"
+            seen[rank] = ranks
+    raise AssertionError("each rank is in one list")
 
 
 def split_group(
@@ -390,11 +403,24 @@ def new_subgroups(
     group_size: int | None = None, group: ProcessGroup | None = None, timeout: timedelta | None = None,
     backend: str | None = None, pg_options: Any = None, group_desc: str | None = None,
 ) -> tuple[Any, list[Any]]:  # fmt: skip
-    """Groups of ``group_size`` consecutive ranks each: the one of this process, and all of them."""
+    """Groups of ``group_size`` consecutive ranks each: the one of this process, and all of them.
+
+    ``group_size``: by default as many as a host has processes, where they compute on accelerators.
+
+    ValueError for a size of which the number of ranks is no multiple; without one on CPUs.
+    """
     ranks = found(group).ranks
     if group_size is None:
-        raise NotImplementedError("new_subgroups() without group_size is not supported: say how many ranks a group has")
-    if group_size <= 0 or len(ranks) % group_size:
+        if jax.default_backend() == "cpu":
+            raise ValueError(
+                "Default group size only takes effect when CUDA is available: on CPUs say how many ranks a group has"
+            )
+        group_size = int(os.environ.get("LOCAL_WORLD_SIZE", jax.local_device_count()))
+    if group_size <= 0:
+        raise ValueError(f"The arg 'group_size' ({group_size}) must be positive")
+    if group_size > len(ranks):
+        raise ValueError(f"The arg 'group_size' ({group_size}) must not exceed the world size ({len(ranks)})")
+    if len(ranks) % group_size:
         raise ValueError(f"The world size must be divisible by 'group_size': {len(ranks)} by {group_size}")
     parts = [ranks[i : i + group_size] for i in range(0, len(ranks), group_size)]
     return new_subgroups_by_enumeration(parts, timeout, backend, pg_options)

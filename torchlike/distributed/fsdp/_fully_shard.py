@@ -85,6 +85,15 @@ class _State:
         """The parameters that the modules have."""
         return [module._parameters[name] for module, name, _ in self.owned]
 
+    def bring(self, exact: bool = False) -> None:
+        """Let the modules have whole parameters, in the dtype that they compute in or, if ``exact``, their own."""
+        if self.cut is None:
+            cut = self.present()
+            hows = [how._replace(dtype=None) for how in self.hows()] if exact else self.hows()
+            wholes = all_gathered(cut, hows)
+            self.put(wholes)
+            self.cut, self.values = cut, [value_of(whole) for whole in wholes]
+
     def write_back(self) -> None:
         """Let the cut parameters have what was written to the whole ones since they were brought together."""
         if self.cut is None:
@@ -121,7 +130,6 @@ class _State:
         finally:
             self.put(cut)
 
-
     def _ahead(self, cut: list[Any]) -> list[Any]:
         """The whole parameters that ``unshard`` has brought together, if backward can go through them where it must."""
         found = [] if self.cut is None else self.present()
@@ -136,12 +144,7 @@ class FSDPModule:
 
     def unshard(self, async_op: bool = False) -> UnshardHandle | None:
         """Bring the parameters of this module together until :meth:`reshard`, or the end of its next forward."""
-        state = self._fsdp
-        if state.cut is None:
-            cut = state.present()
-            wholes = all_gathered(cut, state.hows())
-            state.put(wholes)
-            state.cut, state.values = cut, [value_of(whole) for whole in wholes]
+        self._fsdp.bring()
         return UnshardHandle() if async_op else None
 
     def reshard(self) -> None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from torchlike.interop.refusing import refusing
+from torchlike.nn.modules.batchnorm import _BatchNorm
 
 __getattr__ = refusing(__name__, "torchlike has no such choice of FSDP")
 
@@ -37,6 +38,7 @@ class MixedPrecision:
         cast_forward_inputs, cast_root_forward_inputs: whether inputs get ``param_dtype``.
         buffer_dtype: of buffers, from the first forward on; in state dicts they have their own.
         keep_low_precision_grads: only False is supported.
+        _module_classes_to_ignore: with an ``auto_wrap_policy``, modules of these classes compute in float32.
     """
 
     param_dtype: Any = None
@@ -45,7 +47,7 @@ class MixedPrecision:
     keep_low_precision_grads: bool = False
     cast_forward_inputs: bool = False
     cast_root_forward_inputs: bool = True
-    _module_classes_to_ignore: Any = ()
+    _module_classes_to_ignore: Any = (_BatchNorm,)
 
 
 @dataclass

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
+from torchlike._base.dtypes import float32
+from torchlike._base.frames import warn
+from torchlike._core.tensor.tensor import Tensor
 from torchlike.distributed import distributed_c10d as c10d
 from torchlike.distributed.device_mesh import DeviceMesh, default_type
 from torchlike.distributed.fsdp import _state_dicts, wrap
 from torchlike.distributed.fsdp._fully_shard import FSDPModule, sharded
 from torchlike.distributed.fsdp._fully_shard import MixedPrecisionPolicy as Policy
+from torchlike.distributed.fsdp._gather import prepared
+from torchlike.distributed.fsdp._summon import summoned
 from torchlike.distributed.fsdp.api import BackwardPrefetch as BackwardPrefetch
 from torchlike.distributed.fsdp.api import CPUOffload as CPUOffload
 from torchlike.distributed.fsdp.api import FullOptimStateDictConfig as FullOptimStateDictConfig
@@ -86,6 +92,9 @@ class FullyShardedDataParallel(Module):
             (lambda p: Replicate()) if whole else None, _policy(mixed_precision), ignored,
         )  # fmt: skip
         skipped = {*(ignored_modules or ())}
+        self._exact: set[Module] = set()  # which compute in float32 beside others that do not
+        if auto_wrap_policy is not None and mixed_precision is not None:
+            self._exact |= _keep_precision(module, mixed_precision, skipped, options)
         for part in [] if auto_wrap_policy is None else wrap.chosen(module, auto_wrap_policy):
             bare = isinstance(part, FSDPModule | ModuleList | ModuleDict)
             if part not in skipped and not bare:
@@ -116,7 +125,8 @@ class FullyShardedDataParallel(Module):
 
     def _cast_buffers(self, dtype: Any) -> None:
         """Let buffers have a dtype from now on; those of wrappers inside have their own."""
-        inside = {id(x) for m in self.module.modules() if isinstance(m, FullyShardedDataParallel) for x in m.modules()}
+        own = (m for m in self.module.modules() if isinstance(m, FullyShardedDataParallel) or m in self._exact)
+        inside = {id(x) for m in own for x in m.modules()}
         for name, part in self.module.named_modules():
             for key, buffer in [] if id(part) in inside else [*part._buffers.items()]:
                 if buffer is not None and buffer.is_floating_point():
@@ -303,23 +313,17 @@ class FullyShardedDataParallel(Module):
     ) -> Iterator[None]:  # fmt: skip
         """Modules with whole parameters inside; what is written to these is kept with ``writeback``.
 
+        Args:
+            recurse: whether modules inside bring theirs together too.
+            rank0_only: whether other processes than the first keep cut parameters. Needs ``writeback=False``.
+            offload_to_cpu: whether they are in the memory of the host.
+            with_grads: whether gradients are whole too; writes to them are kept as those to parameters.
+
         Raises:
-            NotImplementedError: ``rank0_only``, ``offload_to_cpu``, ``with_grads``.
+            NotImplementedError: ``rank0_only`` with ``writeback``, ``offload_to_cpu`` with ``with_grads``.
         """
-        if rank0_only or offload_to_cpu or with_grads:
-            raise NotImplementedError("summon_full_params(): rank0_only, offload_to_cpu, with_grads are not supported")
-        parts = [m for m in (module.modules() if recurse else [module]) if isinstance(m, FSDPModule)]
-        for m in parts:
-            m.unshard()
-            m._fsdp.kept = True
-        try:
+        with summoned(module, recurse, writeback, rank0_only, offload_to_cpu, with_grads):
             yield
-        finally:
-            for m in parts:
-                m._fsdp.kept = False
-                if writeback:
-                    m._fsdp.write_back()
-                m.reshard()
 
 
 def _from_first(x: Any, group: Any) -> Any:
@@ -346,12 +350,44 @@ def _initialize(module: Module, make: Callable[[Module], Any]) -> None:
             make(part)
 
 
+def _keep_precision(module: Module, given: MixedPrecision, skipped: Any, options: tuple[Any, ...]) -> set[Module]:
+    """Let modules of the classes that a choice of dtypes leaves out compute in float32, by themselves; gives them."""
+    classes = tuple(given._module_classes_to_ignore or ())
+    found = [m for m in module.modules() if classes and isinstance(m, classes) and m not in skipped]
+    if not found or (given.param_dtype is None and given.reduce_dtype is None and given.buffer_dtype is None):
+        return set()
+    warn(
+        f"Both mixed precision and an auto_wrap_policy were specified to FSDP, where the wrapped module has submodules "
+        f"of type:\n{ {type(m) for m in found} }\nThese modules are wrapped by themselves, with mixed precision "
+        "disabled.",
+        UserWarning,
+    )
+    exact: tuple[Any, ...] = (*options[:-2], Policy(), options[-1])
+    for m in found:
+        if not isinstance(m, FSDPModule):
+            dtypes: list[Any] = []
+            sharded(m, *exact)
+            m.register_forward_pre_hook(functools.partial(_up, dtypes), with_kwargs=True)
+            m.register_forward_hook(functools.partial(_down, dtypes))
+    return {*found}
+
+
+def _up(dtypes: list[Any], module: Module, args: Any, kwargs: Any) -> Any:
+    """Arguments in float32; ``dtypes`` gets the first one that they had."""
+    tensors = [x for x in (*args, *kwargs.values()) if isinstance(x, Tensor) and x.is_floating_point()]
+    dtypes[:] = [x.dtype for x in tensors[:1]]
+    return prepared(args, float32), prepared(kwargs, float32)
+
+
+def _down(dtypes: list[Any], module: Module, args: Any, out: Any) -> Any:
+    """The result in the dtype that the arguments had."""
+    return prepared(out, dtypes[0]) if dtypes else out
+
+
 def _policy(given: MixedPrecision | None) -> Policy:
     if given is None:
         return Policy()
-    if given.keep_low_precision_grads or given._module_classes_to_ignore:
-        raise NotImplementedError(
-            "MixedPrecision: keep_low_precision_grads and _module_classes_to_ignore are not supported"
-        )
+    if given.keep_low_precision_grads:
+        raise NotImplementedError("MixedPrecision: keep_low_precision_grads is not supported")
     inputs = given.cast_forward_inputs or given.cast_root_forward_inputs
     return Policy(given.param_dtype, given.reduce_dtype, cast_forward_inputs=inputs)

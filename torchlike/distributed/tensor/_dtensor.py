@@ -10,7 +10,8 @@ jax's arrays have equal parts. A DTensor whose placements cut a dimension into o
 every device; ``_cut`` says what its placements are, and ``to_local`` gives the rows that PyTorch has here. Results of
 its shape have them too, others those that XLA's partitioner finds, which can cut so: see ``_following.py``.
 
-What an operator has summed over devices XLA has reduced when it is asked for: no result is Partial.
+What an operator has summed over devices XLA has reduced when it is asked for: no result is Partial. What ``from_local``
+makes of several processes' parts is so until it changes: it is reduced at once, and keeps this process's part besides.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 
@@ -68,6 +69,7 @@ class DTensor(Tensor):
 
     _device_mesh: DeviceMesh
     _cut: Placements | None = None  # its placements, where they cut into parts that are not equal
+    _parts: Partials | None = None  # of one that from_local made so, until it changes
     _carried = ("_device_mesh", "_cut")
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Any:
@@ -116,6 +118,8 @@ class DTensor(Tensor):
             raise RuntimeError(
                 "DTensor.placements: a traced program has no layout until it is compiled; ask outside of it"
             )
+        if self._parts is not None and self._parts.whole is value:
+            return self._parts.placements
         if self._cut is not None and lies_as(value, self._device_mesh, self._cut):
             return self._cut
         return placements_of(value.sharding, self._device_mesh)
@@ -132,7 +136,7 @@ class DTensor(Tensor):
 
         Args:
             placements: how it is cut; by default each process has the whole. Partial: the whole is the reduction of
-                what the processes have, which is made at once.
+                what the processes have, which is made at once; what operators make of it is reduced.
             shape, stride: of the whole; needed where parts are not equal. Each but the last is then as long as the
                 first, as ``torch.chunk`` cuts.
             run_check: without effect.
@@ -146,7 +150,7 @@ class DTensor(Tensor):
             raise RuntimeError(
                 f"DTensor.from_local(): parts of shape {list(local_tensor.shape)} do not make {list(shape)}"
             )
-        return marked_as_cut(new, found)
+        return with_parts(marked_as_cut(new, found), found, value_of(local_tensor))
 
     def to_local(self, *, grad_placements: Sequence[Placement] | None = None) -> Tensor:
         """This process's part as a plain tensor; see Note [Parts]. Gradients flow back, and what is written to it in
@@ -155,7 +159,9 @@ class DTensor(Tensor):
         ``grad_placements``: how the gradient of the part lies; by default as this tensor.
         """
         mesh = self._device_mesh
-        value = value_of(self)
+        value, parts = value_of(self), self._parts
+        if grad_placements is None and parts is not None and parts.whole is value:
+            return _Part.apply(self, mesh, parts.reduced(), parts)
         if grad_placements is not None:
             back = checked(grad_placements, mesh, self.ndim, "to_local")
         else:
@@ -183,6 +189,8 @@ class DTensor(Tensor):
             )
         found = checked(placements, mesh, self.ndim, "redistribute")
         if any(isinstance(p, Partial) for p in found):
+            if not self._traced() and found == self.placements:
+                return self
             raise RuntimeError(
                 f"Can not redistribute from {self.placements} to {found}, "
                 "redistributing to Partial is for internal use only!"
@@ -212,7 +220,7 @@ class DTensor(Tensor):
         return self._marked(as_leaf(self, self._device_mesh, self.requires_grad) if self.is_leaf else alias(self))
 
     def _marked(self, new: Any) -> Any:
-        new._cut = self._cut
+        new._cut, new._parts = self._cut, self._parts
         if getattr(self, "_is_param", False):
             new._is_param = True
         return new
@@ -228,9 +236,52 @@ class DTensor(Tensor):
         value = _value(self)
         if isinstance(value, jax.core.Tracer):
             return f"DTensor(shape={list(self.shape)}, device_mesh={self._device_mesh})"
+        parts = self._parts
         with torch_functions_off():
-            local = repr(fresh(own(value, self._device_mesh, self._cut)))
+            partial = parts is not None and parts.whole is value
+            local = repr(fresh(parts.part if partial else own(value, self._device_mesh, self._cut)))
         return f"DTensor(local_tensor={local}, device_mesh={self._device_mesh}, placements={self.placements})"
+
+
+class Partials(NamedTuple):
+    """What a Partial tensor is made of.
+
+    Attributes:
+        placements: of them one at least is Partial. whole: what they are reduced to. part: that of this process.
+    """
+
+    placements: Placements
+    whole: Any
+    part: Any
+
+    def reduced(self) -> Placements:
+        """How the whole lies, and the gradient of a part."""
+        return tuple(Replicate() if isinstance(p, Partial) else p for p in self.placements)
+
+
+def with_parts(t: Any, placements: Placements, part: Any) -> Any:
+    """``t`` as one that is Partial, if placements say so and there are other processes."""
+    if not alone() and any(isinstance(p, Partial) for p in placements):
+        t._parts = Partials(placements, value_of(t), part)
+    return t
+
+
+def as_partial(t: DTensor, placements: Placements) -> DTensor:
+    """A tensor as one whose parts are to be reduced: equal parts of a sum, if they can be; else the first process has
+    its numbers, the others what changes nothing.
+    """
+    mesh = t._device_mesh
+    new = t.redistribute(mesh, tuple(Replicate() if isinstance(p, Partial) else p for p in placements))
+    if alone():
+        return new
+    value = own(value_of(new), mesh, new._cut)
+    for at, n, p in zip(mesh.get_coordinate() or (), mesh.shape, placements, strict=False):
+        if isinstance(p, Partial) and p.reduce_op in ("sum", "product"):
+            if p.reduce_op == "sum" and jax.numpy.issubdtype(value.dtype, jax.numpy.inexact):
+                value = value / n
+            elif at:
+                value = jax.numpy.full_like(value, 0 if p.reduce_op == "sum" else 1)
+    return with_parts(new, placements, value)
 
 
 @contextlib.contextmanager
@@ -422,6 +473,8 @@ class _Part(Function):
     @staticmethod
     def forward(ctx: Any, t: Any, mesh: Any, back: Any, cut: Any) -> Any:
         ctx.mesh, ctx.back, ctx.shape = mesh, back, tuple(t.shape)
+        if isinstance(cut, Partials):
+            return fresh(cut.part).clone()
         return part_of(t, mesh, cut)
 
     @staticmethod
@@ -440,11 +493,12 @@ def distribute_tensor(
 
     Args:
         tensor: a leaf; the result is one too, and requires grad if it does.
-        placements: one for each dimension of the mesh: Shard(dim) or Replicate(), which is the default.
+        placements: one for each dimension of the mesh: Shard(dim), Replicate(), which is the default, or Partial(),
+            in several processes: parts of which ``tensor`` is the sum.
         src_data_rank: the process whose values count; None where all have the same.
 
     Raises:
-        RuntimeError: the tensor is no leaf, a placement is Partial.
+        RuntimeError: the tensor is no leaf.
         ValueError: another number of placements.
 
     >>> import torchlike as torch
@@ -470,7 +524,8 @@ def distribute_tensor(
             )
         return tensor
     if any(isinstance(p, Partial) for p in found):
-        raise NotImplementedError("distribute_tensor(): Partial placements are not supported; use Shard or Replicate")
+        kept = [Replicate() if isinstance(p, Partial) else p for p in found]
+        return as_partial(distribute_tensor(tensor, mesh, kept, src_data_rank=src_data_rank), found)
     sharding = sharding_for(mesh, found, tensor.shape, "distribute_tensor")
     value = value_of(tensor)
     if not alone() and src_data_rank is not None and c10d.is_initialized() and not tensor.is_meta:

@@ -6,9 +6,9 @@ from typing import Any
 
 from torchlike._core.tensor.tensor import Tensor
 from torchlike.distributed.device_mesh import DeviceMesh
-from torchlike.distributed.tensor._dtensor import DTensor, distribute_tensor
+from torchlike.distributed.tensor._dtensor import DTensor, as_partial, distribute_tensor
 from torchlike.distributed.tensor._modules import distribute_module
-from torchlike.distributed.tensor.placement_types import Placement, Replicate, Shard
+from torchlike.distributed.tensor.placement_types import Partial, Placement, Replicate, Shard
 from torchlike.nn.modules.linear import Linear
 from torchlike.nn.modules.module import Module
 from torchlike.nn.modules.sparse import Embedding
@@ -35,7 +35,7 @@ def _taken(x: Any, mesh: DeviceMesh, given: Placement, wanted: Placement | None)
 
 def _given(x: Any, mesh: DeviceMesh, wanted: Placement | None, local: bool) -> Any:
     if wanted is not None:
-        x = x.redistribute(mesh, [wanted])
+        x = as_partial(x, (wanted,)) if isinstance(wanted, Partial) else x.redistribute(mesh, [wanted])
     return x.to_local() if local else x
 
 
