@@ -229,3 +229,92 @@ def test_changes_without_calls_are_refused():
 
     with pytest.raises(NotImplementedError, match="changed by what is no aten call"):
         make_fx(torchlike)(changed)(torchlike.ones(2))
+
+
+BAGS = {
+    "sum": lambda t, w, f: t.nn.functional.embedding_bag(BAG(t), w, t.tensor([0, 0, 3]), mode="sum"),
+    "mean, padded": lambda t, w, f: t.nn.functional.embedding_bag(BAG(t).view(2, 2), w, padding_idx=1),
+    "max": lambda t, w, f: t.nn.functional.embedding_bag(BAG(t), w, t.tensor([0, 3]), mode="max", padding_idx=0),
+    "factors": lambda t, w, f: t.nn.functional.embedding_bag(
+        BAG(t).view(2, 2), w, per_sample_weights=f.view(2, 2), mode="sum"
+    ),
+    "function": lambda t, w, f: t.embedding_bag(w, BAG(t), t.tensor([0, 1, 4]), mode=1, include_last_offset=True)[0],
+}
+
+
+def BAG(t):
+    return t.tensor([2, 1, 1, 0])
+
+
+@pytest.mark.parametrize("name", BAGS)
+def test_bags_of_rows_and_their_gradients(name):
+    def run(t):
+        def f(w, factors):
+            w, factors = w.detach().requires_grad_(), factors.detach().requires_grad_()
+            out = BAGS[name](t, w, factors)
+            return out, *t.autograd.grad(out.square().sum(), (w, factors), allow_unused=True)
+
+        graph = make_fx(t)(f)(t.ones(3, 2), t.ones(4))
+        found = graph(t.tensor([[1.0, -2.0], [5.0, 1.0], [3.0, 4.0]]), t.tensor([1.0, 2.0, 3.0, 4.0]))
+        return [g for g in found if g is not None]
+
+    agree(run)
+
+
+def test_bags_without_gradients_are_one_call():
+    agree(lambda t: steps(make_fx(t)(lambda w: BAGS["max"](t, w, None))(t.ones(3, 2)))[-6:])
+
+
+def test_bags_that_are_none_are_refused():
+    with pytest.raises(RuntimeError, match="offsets must not decrease"):
+        make_fx(torchlike)(lambda w: torchlike.embedding_bag(w, BAG(torchlike), torchlike.tensor([0, 3, 1])))(
+            torchlike.ones(3, 2, requires_grad=True)
+        )
+
+
+SHAPE = (2, 4, 3, 2)
+ATTENTIONS = {
+    "plain": lambda t, x, p: t.nn.functional.scaled_dot_product_attention(x, x, x * 2, dropout_p=p),
+    "causal": lambda t, x, p: t.nn.functional.scaled_dot_product_attention(x, x, x, dropout_p=p, is_causal=True),
+    "mask": lambda t, x, p: t.nn.functional.scaled_dot_product_attention(
+        x, x, x, t.ones(3, 3, dtype=t.bool).tril(-1), p, scale=0.3
+    ),
+    "numbers": lambda t, x, p: t.nn.functional.scaled_dot_product_attention(x, x, x, x[0, 0] @ x[0, 0].T, p),
+    "groups": lambda t, x, p: t.nn.functional.scaled_dot_product_attention(
+        x, x[:, ::2], x[:, ::2], dropout_p=p, enable_gqa=True
+    ),
+}
+
+
+def dropping(t, f, x):
+    """A graph of ``f`` and its gradient: its steps are as many draws as PyTorch's, its numbers those of ``f``."""
+
+    def both(x):
+        x = x.detach().requires_grad_()
+        out = f(x)
+        return out, t.autograd.grad((out * out.detach().cos()).sum(), x)[0]
+
+    graph = make_fx(t)(both)(x)
+    found = [steps(graph).count("aten.bernoulli_.float")]
+    for run in (graph, both):
+        t.manual_seed(1)
+        found += run(x.flip(0))
+    return found
+
+
+@pytest.mark.parametrize("name", ATTENTIONS)
+def test_attention_that_drops_weights(name):
+    agree(
+        lambda t: dropping(t, lambda x: ATTENTIONS[name](t, x, 0.4), t.arange(48.0, dtype=t.float64).view(SHAPE).sin())
+    )
+
+
+@pytest.mark.parametrize("weights", [False, True])
+def test_attention_of_heads_that_drops_weights(weights):
+    def run(t):
+        t.manual_seed(0)
+        layer = t.nn.MultiheadAttention(4, 2, dropout=0.4, batch_first=True).double()
+        x = t.arange(24.0, dtype=t.float64).view(2, 3, 4).cos()
+        return dropping(t, lambda x: layer(x, x, x, need_weights=weights)[0], x)
+
+    agree(run)

@@ -313,6 +313,21 @@ def _is_place(i: Any) -> bool:
     return isinstance(i, Tensor) and not i.ndim and i.dtype not in MASKS
 
 
+def _bags(
+    weight: Any, indices: Any, offsets: Any, scaled: bool = False, mode: int = 0, sparse: bool = False,
+    factors: Any = None, last: bool = False, padding: int = -1,
+) -> Any:  # fmt: skip
+    padded = None if padding < 0 else padding
+    return FUNCTIONS["embedding_bag"](weight, indices, offsets, scaled, mode, sparse, factors, last, padded)
+
+
+for _name in ("_embedding_bag", "_embedding_bag_forward_only"):
+    _add(
+        f"{_name}(Tensor weight, Tensor indices, Tensor offsets, bool scale_grad_by_freq=False, int mode=0, "
+        "bool sparse=False, Tensor? per_sample_weights=None, bool include_last_offset=False, int padding_idx=-1) "
+        "-> (Tensor, Tensor, Tensor, Tensor)",
+        _bags,
+    )
 _RESHAPED = Tag.inplace, Tag.inplace_view
 _PUT = "Tensor?[] indices, Tensor values, bool accumulate=False)"
 _add("index.Tensor(Tensor self, Tensor?[] indices) -> Tensor", _index)

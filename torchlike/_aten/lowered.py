@@ -292,3 +292,10 @@ def attention(
             else redispatch(_aten.where.self, mask, scores, minus)
         )
     return matmul(redispatch(_aten._safe_softmax.default, scores, -1), value)
+
+
+@lowers("_embedding_bag")
+def embedding_bag(weight: Any, indices: Any, offsets: Any, factors: Any, mode: int, last: bool, padding: int) -> Any:
+    recorded = weight.requires_grad or (factors is not None and factors.requires_grad)
+    func = _aten._embedding_bag.default if recorded else _aten._embedding_bag_forward_only.default
+    return redispatch(func, weight, indices, offsets, False, mode, False, factors, last, padding)[0]

@@ -1,6 +1,10 @@
 """``torch.embedding_bag``: bags of rows, and what PyTorch's kernel notes of them for its derivative."""
 
+import math
+
 import torchlike._base.dtypes as dtypes
+from torchlike._aten.python_dispatch import without_dispatch
+from torchlike._base.state import state
 from torchlike._core.dispatch.dispatch import call
 from torchlike._core.tensor.tensor import Tensor
 from torchlike._functions._install import FUNCTIONS as _F
@@ -36,8 +40,42 @@ def embedding_bag(weight, indices, offsets, scale_grad_by_freq=False, mode=0, sp
     rows, places, absent = weight, indices, padding
     if (sparse or scale_grad_by_freq) and weight.requires_grad:
         rows, places, absent = looked_up(weight, indices, padding, bool(scale_grad_by_freq), sparse)
-    out = call(ops.embedding_bag, (rows, places, offsets, per_sample_weights), (*static[:2], absent))
+    out = pooled(rows, places, offsets, per_sample_weights, (*static[:2], absent))
     return out, *_notes(weight, indices, offsets, static, padding_idx)
+
+
+def pooled(weight, indices, offsets, factors, static):
+    """The bags alone, in one call; where it is traced with its derivatives, in several."""
+    recorded = state.grad and any(t is not None and t.requires_grad for t in (weight, factors))
+    if not recorded or state.trace is None:
+        return call(ops.embedding_bag, (weight, indices, offsets, factors), static)
+    with without_dispatch():  # for the checks of its arguments
+        call(ops.embedding_bag, (weight.detach(), indices, offsets, factors), static)
+    mode, last, padding = static
+    bags, width = offsets.shape[0] - last, weight.shape[1]
+    places = _F["arange"](indices.numel(), dtype=offsets.dtype, device=indices.device)
+    owner = _F["searchsorted"](offsets[:bags], places, right=True) - 1
+    counted = (indices != padding).unsqueeze(1)
+    rows = call(lookup, (weight, indices), (padding, False, False))
+    counts = counted.new_zeros(bags, 1, dtype=rows.dtype).index_add(0, owner, counted.to(rows.dtype))
+    if mode == 2:
+        return _largest(rows, owner, counted, counts, bags)
+    if factors is not None:
+        rows = rows * factors.unsqueeze(1)
+    total = rows.new_zeros(bags, width).index_add(0, owner, _F["where"](counted, rows, 0))
+    return total / counts.clamp(min=1) if mode == 1 else total
+
+
+def _largest(rows, owner, counted, counts, bags):
+    """For each bag the largest of its rows that count, in each column the first; 0 of none."""
+    (count, width), values = rows.shape, rows.detach()
+    within = owner.unsqueeze(1).expand(-1, width)
+    best = values.new_full((bags, width), -math.inf)
+    best = best.scatter_reduce(0, within, values.masked_fill(counted.logical_not(), -math.inf), "amax")
+    tie = counted & (values == best[owner])
+    places = _F["arange"](count, device=rows.device).unsqueeze(1)
+    first = places.new_full((bags, width), count).scatter_reduce(0, within, _F["where"](tie, places, count), "amin")
+    return _F["where"](counts == 0, 0, rows.gather(0, first.clamp(max=max(count - 1, 0))))
 
 
 def looked_up(weight, indices, padding, scaled, sparse):

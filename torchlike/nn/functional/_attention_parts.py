@@ -9,16 +9,36 @@ from torchlike._core.dispatch.observers import watched
 from torchlike._core.tensor.tensor import Tensor
 from torchlike._ops.attention import scaled_dot_product_attention as _attention
 from torchlike._ops.matmul import linear
+from torchlike.nn.functional.dropout import dropout
 
 
 def composed(query: Tensor, p: float, bias_k: Tensor | None, add_zero_attn: bool) -> bool:
-    """Whether the parts are run one by one: someone watches, and nothing is drawn at random or appended."""
-    return watched(query) and not p and bias_k is None and not add_zero_attn
+    """Whether the parts are run one by one: someone watches, and nothing is appended."""
+    return watched(query) and p < 1 and bias_k is None and not add_zero_attn
+
+
+def dropped(
+    query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, p: float, causal: bool, scale: float | None,
+    gqa: bool,
+) -> Tensor:  # fmt: skip
+    """Scaled dot-product attention some of whose weights are dropped, see ``scaled_dot_product_attention``."""
+    if gqa:
+        key, value = (t.repeat_interleave(query.shape[-3] // t.shape[-3], -3) for t in (key, value))
+    if causal:
+        mask = FUNCTIONS["ones"]((query.shape[-2], key.shape[-2]), dtype=dtypes.bool, device=query.device).tril()
+    factor = math.sqrt(1 / math.sqrt(query.shape[-1]) if scale is None else scale)
+    scores = query.mul(factor).matmul(key.transpose(-2, -1).mul(factor))
+    if mask is not None:
+        if mask.dtype is dtypes.bool:
+            zeros = FUNCTIONS["zeros_like"](mask, dtype=query.dtype)
+            mask = zeros.masked_fill_(mask.logical_not(), float("-inf"))
+        scores = scores.add(mask)
+    return dropout(FUNCTIONS["_safe_softmax"](scores, -1), p).matmul(value)
 
 
 def attend(
-    projected: list[Tensor], masks: tuple, num_heads: int, causal: bool, need_weights: bool, average: bool,
-    project: tuple,
+    projected: list[Tensor], masks: tuple, num_heads: int, p: float, causal: bool, need_weights: bool,
+    average: bool, project: tuple,
 ) -> tuple[Tensor, Tensor | None]:  # fmt: skip
     """(result, weights) of attention over projections, sequence first; see ``multi_head_attention_forward``.
 
@@ -31,13 +51,16 @@ def attend(
         parts = [t.view(batch, num_heads, t.shape[1], t.shape[2]) for t in (query, key, value)]
         if mask is not None:
             mask = mask.unsqueeze(0) if mask.shape[0] == 1 else mask.view(batch, num_heads, -1, source)
-        out = call(_attention, (*parts, mask, None, 0.0, None), (causal, False))
+        if p:
+            out = dropped(parts[0], parts[1], parts[2], mask, p, causal, None, False)
+        else:
+            out = call(_attention, (*parts, mask, None, 0.0, None), (causal, False))
         out = out.permute(2, 0, 1, 3).contiguous().view(length * batch, out.shape[1] * out.shape[3])
         return call(linear, (out, *project), ()).view(length, batch, project[0].shape[0]), None
     query = query.mul(math.sqrt(1.0 / query.shape[-1]))
     key = key.transpose(-2, -1)
     scores = query.bmm(key) if mask is None else FUNCTIONS["baddbmm"](mask, query, key)
-    weights = scores.softmax(-1)
+    weights = dropout(scores.softmax(-1), p) if p else scores.softmax(-1)
     out = weights.bmm(value).transpose(0, 1).reshape(length * batch, value.shape[2] * num_heads)
     out = call(linear, (out, *project), ()).view(length, batch, project[0].shape[0])
     weights = weights.view(batch, num_heads, length, source)

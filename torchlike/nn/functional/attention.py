@@ -5,12 +5,13 @@ from functools import partial
 
 from torchlike._base import dtypes
 from torchlike._core.dispatch.dispatch import call
+from torchlike._core.dispatch.observers import watched
 from torchlike._core.tensor.tensor import Tensor
 from torchlike._functions import host_samples as host
 from torchlike._functions.generator import draw, place_of
 from torchlike._ops import attention as ops
 from torchlike._ops.matmul import linear
-from torchlike.nn.functional._attention_parts import attend, composed
+from torchlike.nn.functional._attention_parts import attend, composed, dropped
 
 __all__ = ["multi_head_attention_forward", "scaled_dot_product_attention"]
 
@@ -50,6 +51,8 @@ def scaled_dot_product_attention(
             raise RuntimeError(
                 f"dropout probability has to be between 0 and 1, but got {dropout_p} (scaled_dot_product_attention)"
             )
+        if watched(query) and dropout_p < 1:
+            return dropped(query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa)
         words = draw("scaled_dot_product_attention", None, place_of(query), _kept_shares(query, key, dropout_p))
     inputs = (query, key, value, attn_mask, words, dropout_p, scale)
     return call(ops.scaled_dot_product_attention, inputs, (bool(is_causal), bool(enable_gqa)))
@@ -207,7 +210,7 @@ def multi_head_attention_forward(
     if composed(projected[0], p, bias_k, add_zero_attn):
         masks = None if is_causal else attn_mask, key_padding_mask
         flags = is_causal, need_weights, average_attn_weights
-        out, shares = attend(projected, masks, num_heads, *flags, (out_proj_weight, out_proj_bias))
+        out, shares = attend(projected, masks, num_heads, p, *flags, (out_proj_weight, out_proj_bias))
         if not batched:
             return out.squeeze(1), shares.squeeze(0) if need_weights else None
         return out, shares

@@ -9,7 +9,7 @@ from torchlike._core.dispatch.inplace import call_inplace
 from torchlike._core.tensor import arguments
 from torchlike._core.tensor.tensor import alias
 from torchlike._executor.level import mapped
-from torchlike._functions.bags import looked_up
+from torchlike._functions.bags import looked_up, pooled
 from torchlike._ops import embed as ops
 from torchlike._ops.index import embedding as lookup
 
@@ -129,4 +129,4 @@ def embedding_bag(
     if (sparse or scale_grad_by_freq) and weight.requires_grad:
         weight, indices, padding = looked_up(weight, indices, padding, bool(scale_grad_by_freq), sparse)
     static = (ops.MODES.index(mode), bool(include_last_offset), padding)
-    return call(ops.embedding_bag, (weight, indices, offsets, factors), static)
+    return pooled(weight, indices, offsets, factors, static)
