@@ -190,7 +190,7 @@ def start(lib, model, x, y, state=None, device=None, low=None, scaled=False):
 
     step = scaled_step if scaled else step
     step.written = list(model.parameters())  # what is ready after the loss is, where operators run one by one
-    arguments = lib.from_numpy(x), lib.from_numpy(y)
+    arguments = lib.tensor(x), lib.tensor(y)  # of its own: what numpy may write to is compared at each read
     return step, tuple(a if device is None else a.to(device) for a in arguments)
 
 

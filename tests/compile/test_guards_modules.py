@@ -179,6 +179,38 @@ def test_the_default_dtype():
     sequence(script)
 
 
+# -- one module in several places --------------------------------------------------------------------------------
+
+AGAIN = {
+    "another in one of its places": lambda m: m.__setitem__(3, nn.Sigmoid()),
+    "another in its first place": lambda m: m.__setitem__(1, nn.Sigmoid()),
+    "one like it": lambda m: m.__setitem__(3, nn.Tanh()),
+    "exchanged layers": lambda m: m._modules.update({"0": m[2], "2": m[0]}),
+    "a hook of it": lambda m: m[1].register_forward_hook(lambda *a: a[2] * 2),
+    "a forward of its own": lambda m: setattr(m[3], "forward", lambda x: x * 3),
+    "another weight": lambda m: m[2]._parameters.update(weight=nn.Parameter(torch.ones(2, 2))),
+    "a weight beside the parameters": lambda m: m[2].__dict__.update(weight=torch.ones(2, 2)),
+    "no weight among them": lambda m: m[2].__dict__.update(weight=m[2]._parameters.pop("weight") * 2),
+    "other attributes": lambda m: setattr(m[2], "__dict__", vars(nn.Linear(2, 2))),
+    "other hooks, as empty": lambda m: (
+        setattr(m[1], "_forward_hooks", (h := {})), h.setdefault(0, lambda *a: a[2] + 1)
+    ),
+}
+
+
+@pytest.mark.parametrize("change", AGAIN)
+def test_a_module_that_is_there_twice(change):
+    torch.manual_seed(0)
+    act = nn.Tanh()
+    model = nn.Sequential(nn.Linear(2, 2), act, nn.Linear(2, 2), act)
+    f = torch.compile(lambda x: model(x) + 1)
+    for _ in range(3):
+        f(x2())
+    AGAIN[change](model)
+    for _ in range(2):
+        assert torch.allclose(f(x2()), model(x2()) + 1)
+
+
 # -- what is said of it ----------------------------------------------------------------------------------------
 
 

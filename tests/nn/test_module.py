@@ -289,3 +289,13 @@ def test_overwriting_parameters_on_conversion(t):
     finally:
         switches.set_overwrite_module_params_on_conversion(False)
     return found
+
+
+def test_names_of_classes_and_methods():
+    def code(T):
+        nn = T.nn
+        classes = [[c.__name__ for c in k.__mro__] for k in (nn.Module, nn.Linear, nn.ReLU, nn.CrossEntropyLoss)]
+        methods = ("state_dict", "register_forward_hook", "to", "half", "_apply")
+        return classes, [getattr(nn.Module, name).__qualname__ for name in methods]
+
+    agree(code)

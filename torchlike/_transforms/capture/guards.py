@@ -98,7 +98,14 @@ class Guards:
         writer = _Writer()
         empty = [solid(part.read.holder) for part in self.parts if _is_empty(part)]
         terms = [f"not {writer.bind(any)}({writer.bind(tuple(empty))})"] if empty else []
-        terms += [part.term(writer) for part in self.parts if part.read.kind != "class" and not _is_empty(part)]
+        found = {(id(part.read.holder), part.read.key) for part in self.parts if _finds(part)}
+        terms += [
+            part.term(writer)
+            for part in self.parts
+            if part.read.kind != "class"
+            and not _is_empty(part)
+            and not (part.read.kind == "has" and part.read.value and (id(part.read.holder), part.read.key) in found)
+        ]
         terms += _class_terms([p.read for p in self.parts if p.read.kind == "class"], writer)
         tensors = [r.holder for r in self.tensors]
         self._tensor_values = list(map(_read, tensors))
@@ -134,7 +141,7 @@ class _Writer:
     """Source of one condition, and the objects that it names."""
 
     def __init__(self) -> None:
-        self.names, self.bound = {}, {}
+        self.names, self.bound, self._alive = {}, {}, 0
 
     def bind(self, x: object) -> str:
         """The name of an object in the source, or the call that gives it."""
@@ -142,9 +149,18 @@ class _Writer:
         if found is None:
             found = self.names[id(x)] = f"o{len(self.names)}"
             self.bound[found] = x
-        if type(x) is Weak or (type(x) is Members and found[0] == "o"):
-            return f"{found}()"
-        return found
+        return f"{found}()" if (type(x) is Weak or type(x) is Members) and found[0] == "o" else found
+
+    def alive(self, weak: Weak) -> str | None:
+        """A name for the object for which ``weak`` stands, from here on; None if it has one.
+
+        For conditions that are always asked, of what they find to be the object.
+        """
+        if self.bind(weak)[0] != "o":
+            return None
+        self._alive += 1
+        name = self.names[id(weak)] = f"a{self._alive}"
+        return name
 
     def members(self, owner: Weak, members: Members) -> str:
         """The condition that an object has the dict of attributes that it had, which has a name from there on."""
@@ -167,13 +183,13 @@ class _Writer:
 
     def parts(self, source: str, values: Collection[Any], otherwise: str = "True") -> list[str]:
         """Lines that return False unless the elements of ``source`` are ``values``, or ``otherwise`` is false."""
-        names = [f"v{i}" for i in range(len(values))]
-        same = [self._other(name, value) for name, value in zip(names, values, strict=True)]
+        names, same = [], []
+        for i, value in enumerate(values):
+            known = self.bind(value)
+            names.append((self.alive(value) if type(value) is Weak else None) or f"v{i}")
+            dead = f" or {names[i]} is None" if type(value) is Weak else ""
+            same.append(f"{names[i]} is not {known}{dead}")
         return [f"{', '.join(names)}, = {source}", f"if ({' or '.join(same)}) and {otherwise}: return False"]
-
-    def _other(self, name: str, value: Any) -> str:
-        dead = f" or {name} is None" if type(value) is Weak else ""
-        return f"{name} is not {self.bind(value)}{dead}"
 
 
 def alike(now: Any, before: Any) -> bool:
@@ -213,7 +229,8 @@ class _Part(NamedTuple):
         now = self.source.format(x=writer.bind(read.holder), k=writer.bind(read.key))
         value = writer.bind(read.value)
         if type(read.value) is Weak:
-            return f"{now} is {value} is not None"
+            name = writer.alive(read.value)
+            return f"{now if name is None else f'({name} := {now})'} is {value} is not None"
         if type(read.value) not in PLAIN or read.value is None or type(read.value) is bool:
             return f"{now} is {value}"
         return f"{now} is {value} or {writer.bind(alike)}({now}, {value})"
@@ -265,6 +282,12 @@ class _Content(NamedTuple):
             "len": writer.bind(len),
         }
         return f"{self.source.format(x=x, **names, **helpers)} or {slow}"
+
+
+def _finds(part: Any) -> bool:
+    """Whether a part asks for an entry by the dict's own brackets, which fail where there is none."""
+    kind = type(solid(part.read.holder))
+    return part.read.kind == "entry" and part.read.value is not MISSING and kind in (dict, collections.OrderedDict)
 
 
 def _is_empty(part: Any) -> bool:

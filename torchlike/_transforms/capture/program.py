@@ -13,6 +13,13 @@ Where there is one thread, nobody reads meanwhile, and there are no tokens.
 A signal (Ctrl-C) may raise between any two instructions of Python, and the old values must not be gone then with no
 new ones in their places. So one call in C runs the program and keeps its outputs; if anything raises after it, the call
 does all that it still had to do before it goes on raising (``recover``).
+
+Note [Ahead]
+~~~~~~~~~~~~
+To look whether all guards hold takes about as long as a small program. Where a program overwrites nothing and its
+numbers can be asked for without changing anything, to run it for nothing does no harm: so it is started first, and the
+guards are asked while it computes. Only when they hold do its outputs become values of anything; if not, they are
+dropped, and the call begins anew (``Stale``). A function whose guards fail that way again and again waits for them.
 """
 
 from __future__ import annotations
@@ -392,9 +399,9 @@ class Program:
     def examine(self) -> None:
         """Raise the error of a value check that failed in a former call."""
         while self.failed:
-            failed = np.asarray(self.failed.pop(0))
-            if b"\1" in failed.tobytes():
-                raise self.errors[int(failed.argmax())].with_traceback(None)
+            flags = self.failed.pop(0)
+            if b"\1" in _bytes(flags):
+                raise self.errors[int(np.asarray(flags).argmax())].with_traceback(None)
 
     def history(self, outs: list[Any], leaves: list[Any]) -> CompiledFunctionBackward:
         """The node of the results."""
@@ -405,6 +412,14 @@ class Program:
             t = leaf if arg is None else leaves[arg]
             edges.append(edge if t is None else nodes.edge_of(t))
         return CompiledFunctionBackward(self.after, outs[self.n_early :], self.metas, edges)
+
+
+def _bytes(value: jax.Array) -> bytes:
+    """The bytes of an array, where it can be straight out of its memory."""
+    try:
+        return memoryview(value).tobytes()
+    except (BufferError, TypeError, ValueError, RuntimeError):  # it is elsewhere, or in pieces
+        return np.asarray(value).tobytes()
 
 
 def _identity(variable: Any, slot: int) -> Any:

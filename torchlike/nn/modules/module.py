@@ -27,6 +27,7 @@ from torchlike.nn.modules._hooks import (
     registered,
 )
 from torchlike.nn.modules._hooks import _WrappedHook as _WrappedHook
+from torchlike.nn.modules._parts import made_of
 from torchlike.nn.modules._state_dict import EXTRA_STATE as _EXTRA_STATE_KEY_SUFFIX  # noqa: F401
 from torchlike.nn.modules._state_dict import StateMethods
 from torchlike.nn.modules._state_dict import _IncompatibleKeys as _IncompatibleKeys
@@ -76,7 +77,8 @@ def _addindent(text: str, spaces: int) -> str:
     return text.replace("\n", "\n" + " " * spaces)
 
 
-class Module(HookMethods, StateMethods, ConvertMethods):
+@made_of(HookMethods, StateMethods, ConvertMethods)
+class Module:
     """Base class of layers and models.
 
     A subclass calls ``super().__init__()``, assigns parameters, buffers and other modules to
