@@ -5,7 +5,7 @@ import sys
 import warnings
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from torchlike._base.state import state
 from torchlike._core.autograd.hooks import RemovableHandle as RemovableHandle
@@ -77,8 +77,17 @@ def _addindent(text: str, spaces: int) -> str:
     return text.replace("\n", "\n" + " " * spaces)
 
 
+if TYPE_CHECKING:
+
+    class _Parts(HookMethods, StateMethods, ConvertMethods):
+        """Where type checkers find the members that ``made_of`` adds."""
+
+else:
+    _Parts = object
+
+
 @made_of(HookMethods, StateMethods, ConvertMethods)
-class Module:
+class Module(_Parts):
     """Base class of layers and models.
 
     A subclass calls ``super().__init__()``, assigns parameters, buffers and other modules to
