@@ -330,3 +330,18 @@ def test_numbers_that_xla_takes_for_zero_do_not_depend_on_the_number_of_calls(na
     kernel, x = jit(f, None), jnp.asarray(x)
     results = [np.asarray(kernel(x)).tobytes() for _ in range(CALLS + 2)]
     assert set(results) == {np.asarray(jax.jit(f)(x)).tobytes()}
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.float16, np.complex64])
+def test_numbers_that_xla_takes_for_zero_are_found(dtype):
+    kind = np.finfo(dtype)
+    numbers = [0, -0.0, kind.smallest_normal, -kind.smallest_normal, kind.max, np.inf, -np.inf, np.nan, 1]
+    with np.errstate(under="raise", invalid="ignore"):
+        assert not numpy_programs.suspect(np.asarray(numbers, dtype))
+        least = kind.smallest_subnormal
+        for small in (least, -least, kind.smallest_normal - least):
+            row = np.asarray([*numbers, small], dtype)
+            assert all(
+                map(numpy_programs.suspect, (row, row[::-1], row[-1:].reshape(()), np.full((2, 3), small, dtype)))
+            )
+    assert not numpy_programs.suspect(np.arange(3)) and not numpy_programs.suspect(np.zeros((0, 2), dtype))

@@ -31,7 +31,7 @@ try:
     from jax._src.config import trace_context
     from jax._src.core import shaped_abstractify as kind_of
     from jax._src.interpreters import mlir
-    from jax._src.interpreters.pxla import JitGlobalCppCacheKeys, batched_device_put, cc_shard_arg, shard_args
+    from jax._src.interpreters.pxla import JitGlobalCppCacheKeys, cc_shard_arg, shard_args
     from jax._src.interpreters.pxla import MeshExecutableFastpathData as FastCall
     from jax._src.interpreters.pxla import global_aval_to_result_handler as result_handler
     from jax._src.lib import _jax, xla_client
@@ -259,7 +259,12 @@ def facts(outs: Iterable[Any]) -> tuple[Any, ...]:
 
 def kinds(kept: Iterable[Any]) -> tuple[ShapedArray, ...]:
     """The kinds of arrays from :func:`facts`."""
-    return tuple([jax.core.ShapedArray(shape, np.dtype(name), weak_type=weak) for name, shape, weak in kept])
+    return tuple([_shaped(*facts) for facts in kept])
+
+
+@functools.lru_cache(4096)
+def _shaped(name: str, shape: tuple[int, ...], weak: bool) -> ShapedArray:
+    return jax.core.ShapedArray(shape, np.dtype(name), weak_type=weak)
 
 
 def kind(value: Value) -> ShapedArray:
@@ -309,18 +314,19 @@ def aligned(array: np.ndarray) -> np.ndarray:
 
 def put(results: Sequence[np.ndarray], outs: Sequence[ShapedArray], committed: bool) -> list[jax.Array]:
     """Arrays of the given kinds that have the numbers of numpy's; they share no memory with these."""
-    found = []
+    found, here, devices, copied = [], place(), [_device()], xla_client.HostBufferSemantics.IMMUTABLE_ONLY_DURING_CALL
     for x, aval in zip(results, outs, strict=True):
         if x.shape != aval.shape or x.dtype != aval.dtype:
             raise AssertionError(f"a kernel gave {x.dtype}{x.shape} for {aval}")
-        found.append(batched_device_put(aval, place(), [aligned(x)], [_device()], committed))
+        given = x if x.flags.c_contiguous else np.ascontiguousarray(x).reshape(x.shape)
+        found.append(xla_client.batched_device_put(aval, here, [given], devices, committed, False, copied))
     return found
 
 
 # -- calling -----------------------------------------------------------------------------------------
 
 
-def call(code: Code, leaves: list[Any], committed: bool) -> tuple[Any, Any]:
+def call(code: Code, leaves: Sequence[Any], committed: bool) -> tuple[Any, Any]:
     """(results, what jax's fast call needs to make the same call again)."""
     leaves = [v for v, kept in zip(leaves, code.kept, strict=True) if kept]
     here, n = place(), len(leaves)

@@ -104,7 +104,13 @@ def spell_aval(aval: Any) -> str:
     """The text of an array's kind."""
     if not all([d.__class__ is int for d in aval.shape]):
         raise Nameless(aval)
-    return f"{aval.dtype.name}{list(aval.shape)}{'w' if aval.weak_type else ''}"
+    return f"{_name(aval.dtype)}{list(aval.shape)}{'w' if aval.weak_type else ''}"
+
+
+@functools.cache
+def _name(dtype: Any) -> str:
+    """The name of a dtype, which numpy makes anew each time, in 3 us."""
+    return dtype.name
 
 
 # -- the world that kernels are compiled in ----------------------------------------------------------
@@ -112,8 +118,12 @@ def spell_aval(aval: Any) -> str:
 
 def environment(context: tuple[Any, ...]) -> str:
     """The text of everything beside a kernel that its code depends on: settings, sources, versions, processor."""
-    read = spell((dtypes.get_default_dtype(), tuple(settings.READ.items())))
-    return f"{_fixed()}|{read}|{_spell_context(context)}"
+    return f"{_fixed()}|{_spell_settings(dtypes.get_default_dtype(), *settings.READ.items())}|{_spell_context(context)}"
+
+
+@functools.lru_cache(64)
+def _spell_settings(default: dtypes.dtype, *read: tuple[str, str]) -> str:
+    return spell((default, read))
 
 
 @functools.lru_cache(64)

@@ -9,6 +9,7 @@ Whole programs (``torch.compile``, recorded traces) are compiled by jax as it se
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -78,13 +79,15 @@ class Call:
     __slots__ = ("leaves", "tree", "kinds", "committed", "size")
 
     def __init__(self, args: tuple[Any, ...]) -> None:
-        self.leaves, self.tree = jax.tree.flatten(args)
+        self.leaves, self.tree = _flat(args)
         self.committed, self.size, kinds = False, 0, []
         for v in self.leaves:
-            kinds.append(compiling.kind(v))
             if v.__class__ is Array:
+                kinds.append(v.aval)
                 self.committed |= v._committed
-                self.size += v.size
+                self.size += math.prod(v.aval.shape)
+            else:
+                kinds.append(compiling.kind(v))
         self.kinds = tuple(kinds)
 
     def spell(self) -> str:
@@ -322,6 +325,20 @@ def _alike(kinds: Sequence[Any], others: Sequence[Any]) -> bool:
     return facts[0] == facts[1]
 
 
+_FLAT = frozenset({Array, *_NUMBERS})
+_TREES: dict[int, Any] = {}
+
+
+def _flat(args: tuple[Any, ...]) -> tuple[Sequence[Any], Any]:
+    """The leaves of arguments and their structure."""
+    if _FLAT.issuperset([v.__class__ for v in args]):
+        tree = _TREES.get(len(args))
+        if tree is None:
+            tree = _TREES[len(args)] = jax.tree.structure(args)
+        return args, tree
+    return jax.tree.flatten(args)
+
+
 def _refuse_abstract(args: tuple[Any, ...]) -> None:
     """Raise TypeError for what has no numbers; newer versions of jax would compile code for it before they do."""
     if any(v.__class__ is jax.ShapeDtypeStruct for v in jax.tree.leaves(args)):
@@ -333,10 +350,11 @@ def _simple(args: tuple[Any, ...]) -> bool:
     device = host()
     if device is None:
         return False
-    for v in jax.tree.leaves(args):
+    for v in _flat(args)[0]:
         cls = v.__class__
         if cls is Array:
-            if v.sharding.__class__ is not compiling.SingleDeviceSharding or v.sharding._device is not device:
+            where = v.sharding
+            if where.__class__ is not compiling.SingleDeviceSharding or where._device is not device:
                 return False
             if not isinstance(v.dtype, np.dtype):
                 return False

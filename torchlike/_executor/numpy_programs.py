@@ -29,7 +29,7 @@ from torchlike._executor.numpy_steps import (
     UFUNCS,
     WHOLE,
     Subnormal,
-    subnormal,
+    suspect,
 )  # fmt: skip
 
 if TYPE_CHECKING:
@@ -531,17 +531,18 @@ class HostProgram:
         """
         values: list[Any] = self.values.copy()
         values[: len(arguments)] = map(np.asarray, arguments, self.kinds)
-        if self.computes and any(map(subnormal, values[: len(arguments)])):
-            raise Subnormal
+        outs, computes = self.outs, self.computes
         try:
             with np.errstate(divide="ignore", over="ignore", invalid="ignore", under="raise"):
+                if computes and any(map(suspect, values[: len(arguments)])):
+                    raise Subnormal
                 for does, params, ins, out, dead in self.steps:
                     values[out] = does(*[values[i] for i in ins], *params)
                     for i in dead:
                         values[i] = None
+                results = [values[i] for i in outs]
+                if computes and any(map(suspect, results)):
+                    raise Subnormal
         except FloatingPointError as error:
             raise Subnormal from error
-        results = [values[i] for i in self.outs]
-        if self.computes and any(map(subnormal, results)):
-            raise Subnormal
         return results
