@@ -486,3 +486,52 @@ def test_dicts_of_hooks():
         return before, within, len(x._backward_hooks), len(x._post_accumulate_grad_hooks), (x * 2)._backward_hooks
 
     agree(code)
+
+
+# -- the parameters of modules ---------------------------------------------------------------------------
+MODULES = {
+    "linear 2d": lambda T: (T.nn.Linear(3, 4), ((2, 3),)),
+    "linear 3d": lambda T: (T.nn.Linear(3, 4), ((2, 2, 3),)),
+    "linear without bias": lambda T: (T.nn.Linear(3, 4, bias=False), ((2, 2, 3),)),
+    "two layers": lambda T: (T.nn.Sequential(T.nn.Linear(3, 4), T.nn.LayerNorm(4), T.nn.Linear(4, 2)), ((2, 3),)),
+    "convolution": lambda T: (T.nn.Conv1d(2, 3, 2), ((1, 2, 4),)),
+    "batch norm": lambda T: (T.nn.BatchNorm1d(3), ((2, 3),)),
+    "instance norm": lambda T: (T.nn.InstanceNorm1d(2, affine=True), ((2, 2, 3),)),
+    "bilinear": lambda T: (T.nn.Bilinear(2, 3, 4), ((2, 2), (2, 3))),
+    "gru": lambda T: (T.nn.GRU(3, 2, 2, bidirectional=True), ((2, 3, 3),)),
+    "rnn": lambda T: (T.nn.RNN(3, 2, 2), ((2, 3, 3),)),
+    "lstm": lambda T: (T.nn.LSTM(3, 2, 2, batch_first=True), ((2, 3, 3),)),
+    "lstm with projections": lambda T: (T.nn.LSTM(3, 4, proj_size=2), None),
+    "lstm cell": lambda T: (T.nn.LSTMCell(3, 2), ((2, 3),)),
+    "gru cell": lambda T: (T.nn.GRUCell(3, 2), ((2, 3),)),
+    "rnn cell without bias": lambda T: (T.nn.RNNCell(3, 2, bias=False), ((2, 3),)),
+    "encoder layer": lambda T: (T.nn.TransformerEncoderLayer(4, 2, 8, 0.0, norm_first=True), ((2, 3, 4),)),
+}
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_parameters_get_their_gradients_in_pytorchs_order(name):
+    def code(T):
+        (m, shapes), log = MODULES[name](T), Log()
+        xs = [T.ones(*shape, requires_grad=shapes is not None) for shape in shapes or ((2, 3, 3),)]
+        for place, leaf_ in [*m.named_parameters(), *enumerate(xs)]:
+            if leaf_.requires_grad:
+                leaf_.register_hook(log.tensor(("hook", place)))
+                leaf_.register_post_accumulate_grad_hook(log.leaf(place))
+        out = m(*xs)
+        out = out if isinstance(out, T.Tensor) else out[0]
+        out.sum().backward()
+        return [entry[0] for entry in log]
+
+    agree(code)
+
+
+def test_operands_of_einsum_get_their_gradients_in_pytorchs_order():
+    def code(T):
+        log, ps = Log(), [T.ones(2, 2, requires_grad=True) for _ in range(3)]
+        for i, p in enumerate(ps):
+            p.register_post_accumulate_grad_hook(log.leaf(i))
+        T.einsum("ij,jk,kl->il", *ps).sum().backward()
+        return [entry[0] for entry in log]
+
+    agree(code)

@@ -327,8 +327,8 @@ def op(
             marked ``self!`` is saved though the derivative does not read it, ``self?`` if its own gradient is
             wanted: changing it in place is an error in PyTorch. One marked ``~self`` is saved by value and not
             shown: PyTorch saves something made of it.
-        edges: a function, as ``node``, that gives the indices of the inputs that ``next_functions`` tells of,
-            where those are not every tensor in order but for indices and masks.
+        edges: a function, as ``node``, that gives the indices of the inputs that ``next_functions`` tells of, and in
+            whose order gradients arrive, where those are not every tensor in order but for indices and masks.
         namespace: of an operator that is no part of the library itself: it is kept in ``EXTENSIONS``.
         jvp: ``{"self": formula}`` where the tangent of the first output is not what follows from ``vjp``. A formula's
             parameters: ``dot`` (the tangent of that input), inputs, ``result`` (or the names of the returns), static

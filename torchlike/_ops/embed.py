@@ -124,7 +124,7 @@ def _check_types(weight, indices, offsets, per_sample_weights):
 
 
 @op("bilinear(Tensor input1, Tensor input2, Tensor weight, Tensor? bias=None) -> Tensor", variants="function",
-    aten={"out": None},
+    aten={"out": None}, edges=lambda: (3, 2, 1, 0),
     node="AddBackward", autocast={"cuda": "promote"}, saved={"alpha": lambda: 1})  # fmt: skip
 def bilinear(input1, input2, weight, bias):
     """``input1 @ weight[k] @ input2 + bias[k]`` for every k: [..., i], [..., j], [k, i, j] to [..., k].

@@ -578,7 +578,8 @@ _linear_weight.turn = lambda bias_aval: bias_aval is not None  # after that of t
 @op("linear(Tensor input, Tensor weight, Tensor? bias=None) -> Tensor", variants="", node=_last_step_of_linear,
     vjp={"weight": _linear_weight, "input": _linear_input, "bias": _linear_bias}, jvp="kernel",
     autocast="lower_precision_fp", saved=_saved_by_linear,
-    edges=lambda input, weight, bias: (0, 1) if bias is None else (2, 0, 1), rows="input")  # fmt: skip
+    edges=lambda input, bias: (0, 1) if bias is None else (2, 0, 1) if len(input.shape) == 2 else (2, 1, 0),
+    rows="input")  # fmt: skip
 def linear(input, weight, bias):
     """``input @ weight.T + bias`` over the last dimension: [..., k], [m, k], [m] to [..., m]."""
     if input.ndim == 0 or weight.ndim not in (1, 2):

@@ -160,7 +160,7 @@ def _batch_norm_backward(grads, input, weight, bias_aval, result1, result2, eps,
     vjp={"input, weight, bias": _batch_norm_backward, **_FROZEN}, jvp=_without_statistics,
     nondiff=(1, 2, 3, 4), saved={
         **{n: n for n in ("eps", "input", "result1", "result2", "weight")}, "training": lambda: True,
-    }, edges=lambda: (0, 1, 2),
+    }, edges=lambda instances: (0, 2, 1) if instances else (0, 1, 2),
     backward={"input, weight, bias": (
         "native_batch_norm_backward(Tensor grad_out, Tensor input, Tensor? weight, Tensor? running_mean, "
         "Tensor? running_var, Tensor? save_mean, Tensor? save_invstd, bool train, float eps, "

@@ -316,7 +316,7 @@ def _class_of_einsum(equation):
 
 
 @op("einsum(str equation, Tensor[] tensors, *, int[]? path=None) -> Tensor", aten={"out": None},
-    variants="", node="ViewBackward",
+    variants="", node="ViewBackward", edges=lambda equation: range(equation.count(","), -1, -1),
     autocast={"cpu": _class_of_einsum, "cuda": "lower_precision_fp"}, saved="")  # fmt: skip
 def einsum(equation, tensors, path):
     """The sum of products in Einstein's notation."""

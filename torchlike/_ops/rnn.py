@@ -290,10 +290,34 @@ def _lstm_gradients(grads, input, hx, cx, params, lengths, words, dropout, has_b
     return rules.adjoint(run, input, hx, cx, params)(tuple(grads))
 
 
-def _declare_lstm(name, autocast, vjp=None):
+def _edges(states, order):
+    """The edges of a stack: its last layer is first; ``order`` of the parts of a layer's direction."""
+
+    def edges(has_biases, num_layers, bidirectional, projection):
+        parts = ["weight_ih", "weight_hh", *(["bias_ih", "bias_hh"] if has_biases else []), *["weight_hr"] * projection]
+        layers = range(num_layers * (1 + bidirectional))
+        places = [
+            1 + states + layer * len(parts) + parts.index(p) for layer in layers[::-1] for p in order if p in parts
+        ]
+        return (*places, *range(1 + states))
+
+    return edges
+
+
+_IN_STEPS = "weight_hr", "bias_hh", "weight_hh", "bias_ih", "weight_ih"
+_AT_ONCE = "weight_ih", "weight_hh", "bias_hh", "bias_ih"
+
+
+def _declare_lstm(name, autocast, order, vjp=None):
     schema = f"{name}(Tensor input, Tensor hx, Tensor cx, Tensor[] params, {_TAIL}) -> (Tensor result0, Tensor "
     declare = op(
-        f"{schema}result1, Tensor result2)", variants="", node="LstmBackward", autocast=autocast, vjp=vjp, jvp="kernel"
+        f"{schema}result1, Tensor result2)",
+        variants="",
+        node="LstmBackward",
+        autocast=autocast,
+        vjp=vjp,
+        jvp="kernel",
+        edges=_edges(2, order),
     )
     return declare(lstm)
 
@@ -318,13 +342,14 @@ def _declare(mode):
 
     schema = f"_{mode.lower()}(Tensor input, Tensor hx, Tensor[] params, {_TAIL}) -> (Tensor result0, Tensor result1)"
     autocast = _OF_STATES if mode == "GRU" else "lower_precision_fp"
-    return op(schema, variants="", node="StackBackward", autocast=autocast)(recurrent)
+    edges = _edges(1, _IN_STEPS)
+    return op(schema, variants="", node="StackBackward", autocast=autocast, edges=edges)(recurrent)
 
 
 recurrent = {mode: _declare(mode) for mode in ("GRU", "RNN_TANH", "RNN_RELU")}
 # PyTorch's CPU has one function for plain sequences; packed ones and projections are made of products there
-recurrent["LSTM"] = _declare_lstm("_lstm", "lower_precision_fp", {"input, hx, cx, params": _lstm_gradients})
-lstm_in_steps = _declare_lstm("_lstm_in_steps", _OF_STATES)
+recurrent["LSTM"] = _declare_lstm("_lstm", "lower_precision_fp", _AT_ONCE, {"input, hx, cx, params": _lstm_gradients})
+lstm_in_steps = _declare_lstm("_lstm_in_steps", _OF_STATES, _IN_STEPS)
 
 
 def _cell_weights(w_ih, w_hh, b_ih, b_hh):
@@ -359,7 +384,7 @@ def _check_cell(name, input, hx, w_ih, w_hh, gates, mixed):
 
 @op("_lstm_cell(Tensor input, Tensor hx, Tensor cx, Tensor w_ih, Tensor w_hh, Tensor? b_ih, Tensor? b_hh, "
     "bool mixed) -> (Tensor result0, Tensor result1)", variants="",
-    node="MulBackward", autocast=_OF_STATES)  # fmt: skip
+    node="MulBackward", autocast=_OF_STATES, edges=lambda: (2, 5, 0, 3, 6, 1, 4))  # fmt: skip
 def lstm_cell(input, hx, cx, w_ih, w_hh, b_ih, b_hh, mixed):
     """One step of an LSTM: (h, c)."""
     _check_cell("lstm_cell", input, (hx, cx), w_ih, w_hh, 4, mixed)
@@ -374,7 +399,9 @@ def _declare_cell(name, mode, node):
     schema = (
         f"_{name}(Tensor input, Tensor hx, Tensor w_ih, Tensor w_hh, Tensor? b_ih, Tensor? b_hh, bool mixed) -> Tensor"
     )
-    return op(schema, variants="", node=node, autocast=_OF_STATES if mode == "GRU" else "lower_precision_fp")(cell)
+    order = (5, 1, 3, 4, 0, 2) if mode == "GRU" else (4, 0, 2, 5, 1, 3)
+    autocast = _OF_STATES if mode == "GRU" else "lower_precision_fp"
+    return op(schema, variants="", node=node, autocast=autocast, edges=lambda: order)(cell)
 
 
 gru_cell = _declare_cell("gru_cell", "GRU", "AddBackward")

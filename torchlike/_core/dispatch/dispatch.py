@@ -169,11 +169,19 @@ def _make_plan(op: Kernel, inputs: Sequence[Any], static: Static, values: Values
     if not wanted:
         return None
     avals = [derive.aval(v) for v in values]
-    plan = plans.derivative(op, static, avals, wanted)
+    plan = plans.derivative(op, static, avals, _as_they_arrive(op.declaration, wanted, avals, static))
     if plan is not None:
         plan.op, plan.static, plan.avals = op, static, avals
         plan.tensors = tuple(i for i, yes in enumerate(is_tensor) if yes or _stands_for_tensor(op, i))
     return plan
+
+
+def _as_they_arrive(op: Any, wanted: Sequence[int], avals: Sequence[Any], static: Static) -> tuple[int, ...]:
+    """The inputs that get a gradient, in the order in which the engine hands them out: that of ``next_functions``."""
+    if op.edges_of is None:
+        return tuple(wanted)
+    order = {i: k for k, i in enumerate(op.chosen(op.edges_of, avals, static))}
+    return tuple(sorted(wanted, key=lambda i: order.get(i, len(avals))))
 
 
 def _stands_for_tensor(op: Kernel, i: int) -> bool:
