@@ -2,6 +2,7 @@
 
 import importlib
 
+import pytest
 from story_kit import said, story
 
 
@@ -21,3 +22,8 @@ def test_conditions_on_plain_sizes(t):
     told = [said(c, "Expected (bool|int|float)") for c in [*calls, lambda: s.statically_known_true(1)]]
     error = issubclass(s.GuardOnDataDependentSymNode, RuntimeError)
     return asked, numbers, free, known, [s.sym_eq(*p) for p in pairs], logic, told, error
+
+
+def test_an_environment_of_symbols_is_refused():
+    with pytest.raises(NotImplementedError, match=r"ShapeEnv\(\): sizes are numbers here.*dynamic_shapes"):
+        importlib.import_module("torchlike.fx.experimental.symbolic_shapes").ShapeEnv(duck_shape=False)

@@ -1,7 +1,9 @@
 """torch.utils._pytree: containers taken apart and put together, as PyTorch does it."""
 
 import collections
+import dataclasses
 
+import jax
 import pytest
 from both import agree, agree_error
 
@@ -97,3 +99,52 @@ def test_tensors_are_leaves():
 def test_the_repr_shows_the_structure():
     shown = "TreeSpec(list, None, [*,\n  TreeSpec(dict, ['a'], [*])])"
     assert repr(pytree.tree_structure([1, {"a": 2}])) == shown and torchlike.utils._pytree is pytree
+
+
+# -- one registry with jax ---------------------------------------------------------------------------
+
+
+class Pair:
+    def __init__(self, a, b, note):
+        self.a, self.b, self.note = a, b, note
+
+
+pytree.register_pytree_node(Pair, lambda p: ([p.a, p.b], [p.note]), lambda parts, c: Pair(*parts, *c))
+
+
+def test_a_class_that_is_registered_here_is_a_node_of_jax():
+    pair = Pair(torchlike.ones(2), {"b": 2.0, "a": 1.0}, "note")
+    out = jax.jit(lambda p: Pair(p.a * p.b["a"], p.b["b"] + 1, p.note))(pair)
+    assert type(out) is Pair and out.note == "note" and out.a.tolist() == [1.0, 1.0] and out.b == 3.0
+    assert jax.tree.structure(pair) == jax.tree.structure(Pair(pair.a, pair.b, "note"))
+    assert jax.tree.structure(pair) != jax.tree.structure(Pair(pair.a, pair.b, "other"))
+    again = torchlike.compile(lambda p: setattr(p, "a", p.a + 1) or p)(pair)
+    assert again is pair and pair.a.tolist() == [2.0, 2.0]  # an object for torch.compile, as in PyTorch
+
+
+def test_a_class_of_jax_is_a_container():
+    @jax.tree_util.register_dataclass
+    @dataclasses.dataclass
+    class State:
+        weight: object
+        rest: dict
+        name: str = dataclasses.field(metadata={"static": True}, default="s")
+
+    state = State(torchlike.ones(2), {"z": torchlike.zeros(1), "a": None})
+    leaves, spec = pytree.tree_flatten(state)
+    assert leaves[0] is state.weight and leaves[2] is None and spec.type is State and spec.num_leaves == 3
+    assert pytree.tree_map(lambda x: x, state) == state and list(spec.unflatten([1, 2, 3]).rest) == ["z", "a"]
+    paths = [path for path, _ in pytree.tree_leaves_with_path(state)]
+    assert [pytree.keystr(p) for p in paths] == [".weight", ".rest['z']", ".rest['a']"]
+    assert pytree.key_get(state, paths[1]) is state.rest["z"]
+    assert spec == pytree.tree_structure(State(1, {"z": 2, "a": 3})) != pytree.tree_structure(State(1, {}, "t"))
+    grads = torchlike.func.grad(lambda s: (s.weight * 3).sum() + s.rest["z"].sum())(
+        State(torchlike.ones(2), {"z": torchlike.zeros(1)})
+    )
+    assert type(grads) is State and grads.weight.tolist() == [3.0, 3.0] and grads.rest["z"].tolist() == [1.0]
+    assert pytree.tree_leaves(jax.tree_util.Partial(jax.numpy.add, 1.0)) == [1.0]
+
+
+def test_what_jax_takes_apart_otherwise():
+    for tree in ({"b": 1, "a": 2}, [None], collections.deque([1, 2])):
+        assert pytree.tree_leaves(tree) != jax.tree.leaves(tree)

@@ -58,11 +58,11 @@ def _parser() -> argparse.ArgumentParser:
 
 def _report(options: argparse.Namespace, torch: Any) -> None:
     f = _function(options.function, torch)
-    _print(report(f, *map(_number, options.point), argnum=options.argnum), options)
+    _print(report(f, *_point(options), argnum=options.argnum), options)
 
 
 def _derive(options: argparse.Namespace, torch: Any) -> None:
-    steps = derivation(_function(options.function, torch), *map(_number, options.point), argnum=options.argnum)
+    steps = derivation(_function(options.function, torch), *_point(options), argnum=options.argnum)
     _print(steps, options)
     if options.figure:
         steps.plot().savefig(options.figure)
@@ -102,6 +102,12 @@ def _function(name: str, torch: Any) -> Any:
         if callable(found):
             return found
     raise ValueError(f"there is no function called {name!r}")
+
+
+def _point(options: argparse.Namespace) -> list[complex]:
+    """The numbers of a command line; what is differentiated by is no integer."""
+    numbers = [_number(text) for text in options.point]
+    return [float(n) if i == options.argnum and isinstance(n, int) else n for i, n in enumerate(numbers)]
 
 
 def _number(text: str) -> complex:

@@ -1,12 +1,16 @@
 """Nested containers taken apart into a list of leaves and a description of their structure, and put together again.
 
-Dicts keep the order of their keys, and None is a leaf: two ways in which ``jax.tree`` differs.
+Dicts keep the order of their keys, and None is a leaf: two ways in which ``jax.tree`` differs. Classes are shared with
+it: what :func:`register_pytree_node` registers is a node of ``jax.tree`` too, and what is registered with jax is one
+here.
 """
 
 import dataclasses
 from collections import OrderedDict, defaultdict, deque, namedtuple
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
+
+import jax
 
 from torchlike._core.tensor.size import Size
 from torchlike.interop.alias import missing_names
@@ -176,6 +180,8 @@ def _keys(tree: PyTree, cls: type, context: Any, count: int) -> list:
         return [GetAttrKey(name) for name in tree._fields]
     if cls in (dict, OrderedDict, defaultdict):
         return [MappingKey(key) for key in tree]
+    if cls not in SUPPORTED_NODES and not issubclass(cls, tuple):
+        return [path[0] for path, _ in jax.tree_util.tree_flatten_with_path(tree, is_leaf=lambda x: x is not tree)[0]]
     if cls in (list, tuple, deque, Size) or cls.__module__ == "torch.return_types":
         return [SequenceKey(i) for i in range(count)]
     raise ValueError(
@@ -235,8 +241,17 @@ def keystr(kp: tuple) -> str:
 def key_get(obj: Any, kp: tuple) -> Any:
     """What stands at the end of a path."""
     for key in kp:
-        obj = key.get(obj)
+        obj = key.get(obj) if hasattr(key, "get") else _follow(obj, key)
     return obj
+
+
+def _follow(obj: Any, key: Any) -> Any:
+    """What stands at a key that jax tells: of an attribute, an item, or a child by its number."""
+    if isinstance(key, jax.tree_util.GetAttrKey):
+        return getattr(obj, key.name)
+    if isinstance(key, jax.tree_util.FlattenedIndexKey):
+        return tree_leaves(obj, lambda x: x is not obj)[key.key]
+    return obj[key.key if isinstance(key, jax.tree_util.DictKey) else key.idx]
 
 
 def tree_is_leaf(tree: PyTree, is_leaf: Callable[[PyTree], bool] | None = None) -> bool:

@@ -1,4 +1,11 @@
-"""Which objects are nested containers, how they come apart, and the description of what was taken apart."""
+"""Which objects are nested containers, how they come apart, and the description of what was taken apart.
+
+Note [Two registries]
+~~~~~~~~~~~~~~~~~~~~~
+A class that is registered here is a node of jax's trees too, and one that is registered with jax is a container here,
+so that users say it once. Containers of Python themselves are taken apart by functions of this file, not by jax, which
+sorts the keys of dicts, has no leaves for None, takes deques for leaves and tells no context of a structure.
+"""
 
 import dataclasses
 import functools
@@ -7,7 +14,11 @@ from collections import OrderedDict, defaultdict, deque, namedtuple
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
+import jax
+
 from torchlike._core.tensor.size import Size
+from torchlike._core.tensor.tensor import Tensor
+from torchlike._transforms.capture.structure import WHOLE
 
 PyTree = Any
 
@@ -93,10 +104,54 @@ def register_pytree_node(
             _WITH_KEYS[cls] = flatten_with_keys_fn
         if serialized_type_name is not None:
             _WRITTEN[cls] = _Written(serialized_type_name, to_dumpable_context, from_dumpable_context)
+        _share(cls)
+
+
+class _Context:
+    """What a container keeps beside its children, as jax's trees can: comparable, and with a hash."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+    def __eq__(self, other: Any) -> bool:
+        return type(other) is _Context and bool(self.value == other.value)
+
+    def __hash__(self) -> int:
+        try:
+            return hash(self.value)
+        except TypeError:
+            return hash(type(self.value))
+
+    def __repr__(self) -> str:
+        return repr(self.value)
+
+
+_SHARED: dict[type, _Kind] = {}  # classes that jax has from here, as they were registered last
+
+
+def _share(cls: type) -> None:
+    """Let the objects of a class be nodes of jax's trees, unless jax knows them already."""
+    if cls not in _SHARED:
+
+        def flatten(x: Any) -> tuple[list, _Context]:
+            children, context = _SHARED[cls].flatten_fn(x)
+            return list(children), _Context(context)
+
+        def unflatten(context: _Context, children: Iterable) -> Any:
+            return _SHARED[cls].unflatten_fn(list(children), context.value)
+
+        try:
+            jax.tree_util.register_pytree_node(cls, flatten, unflatten)
+        except ValueError:
+            return
+        WHOLE.add(cls)
+    _SHARED[cls] = _KINDS[cls]
 
 
 def _deregister_pytree_node(cls: type) -> None:
-    """Let the objects of a class be leaves again; KeyError if they are."""
+    """Let the objects of a class be leaves again (in jax's trees they stay nodes); KeyError if they are."""
     with _lock:
         if cls not in _KINDS:
             raise KeyError(cls)
@@ -157,11 +212,33 @@ def _kind_of(x: object) -> tuple[Any, _Kind] | None:
     found = _KINDS.get(cls)
     if found is not None:
         return cls, found
-    if not issubclass(cls, tuple):
+    if cls in _LEAVES:
         return None
+    if not issubclass(cls, tuple):
+        theirs = _is_node(cls) and cls not in _SHARED and not issubclass(cls, Tensor)
+        return (cls, _OF_JAX) if theirs else None
     if cls.__module__ == "torch.return_types":
         return cls, _result(cls)
     return (namedtuple, _NAMED) if is_namedtuple_instance(x) else None
+
+
+_LEAVES = frozenset((Tensor, int, float, bool, complex, str, bytes, type(None)))
+_is_node = jax.tree_util.default_registry.is_node
+
+
+def _one_level(x: Any) -> tuple[list, Any]:
+    return jax.tree_util.tree_flatten(x, is_leaf=lambda y: y is not x)
+
+
+_OF_JAX = _Kind(_one_level, lambda children, structure: jax.tree_util.tree_unflatten(structure, children))
+
+
+def kind_of_type(cls: Any) -> _Kind:
+    """How the containers of a structure's type come apart."""
+    found = _NAMED if cls is namedtuple else _KINDS.get(cls)
+    if found is not None:
+        return found
+    return _result(cls) if issubclass(cls, tuple) else _OF_JAX
 
 
 @functools.cache
@@ -223,7 +300,7 @@ class TreeSpec:
     def _built(self, leaves: Iterator) -> PyTree:
         if self.is_leaf():
             return next(leaves)
-        kind = _NAMED if self.type is namedtuple else _KINDS.get(self.type) or _result(self.type)
+        kind = kind_of_type(self.type)
         children = [next(leaves) if c.type is None else c._built(leaves) for c in self._children]
         return kind.unflatten_fn(children, self.context)
 

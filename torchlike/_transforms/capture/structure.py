@@ -18,6 +18,7 @@ import jax
 from torchlike._core.tensor.tensor import Tensor
 from torchlike._decl.op import exact
 
+WHOLE: set[type] = set()  # classes whose objects are passed as they are, though jax can take them apart
 _VALUES = frozenset((Tensor, bool, int, float, complex, str, bytes))
 _LEAVES = _VALUES | {type(None)}
 _NAMES = frozenset((str,))
@@ -140,7 +141,8 @@ def flatten(x: Any, passed: dict[int, Passed] | None = None) -> tuple[list[Any],
 
 
 def _is_leaf(x: Any) -> bool:
-    return isinstance(x, Tensor | types.GeneratorType)  # jax warns of generators that nobody calls leaves
+    # jax warns of generators that nobody calls leaves
+    return isinstance(x, Tensor | types.GeneratorType) or type(x) in WHOLE
 
 
 def flatten_call(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[list[Any], Any]:

@@ -8,15 +8,27 @@ from collections.abc import Callable
 from typing import Any
 
 __all__ = [
-    "GuardOnDataDependentSymNode", "expect_true", "free_symbols", "free_unbacked_symbols", "guard_bool", "guard_float",
-    "guard_int", "guard_or_false", "guard_or_true", "guard_scalar", "guard_size_oblivious", "has_free_symbols",
-    "has_free_unbacked_symbols", "is_concrete_bool", "is_concrete_float", "is_concrete_int", "is_symbolic",
-    "statically_known_false", "statically_known_true", "sym_and", "sym_eq", "sym_or",
+    "GuardOnDataDependentSymNode", "ShapeEnv", "expect_true", "free_symbols", "free_unbacked_symbols",
+    "guard_bool", "guard_float", "guard_int", "guard_or_false", "guard_or_true", "guard_scalar",
+    "guard_size_oblivious", "has_free_symbols", "has_free_unbacked_symbols", "is_concrete_bool",
+    "is_concrete_float", "is_concrete_int", "is_symbolic", "statically_known_false", "statically_known_true",
+    "sym_and", "sym_eq", "sym_or",
 ]  # fmt: skip
 
 
 class GuardOnDataDependentSymNode(RuntimeError):
     """A condition on a size that only data decide. torchlike never raises it."""
+
+
+class ShapeEnv:
+    """What PyTorch keeps of sizes that are symbols. No size is one here: NotImplementedError when it is made."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        raise NotImplementedError(
+            "ShapeEnv(): sizes are numbers here, not symbols of an environment. torchlike.export(..., dynamic_shapes=) "
+            "makes programs for any size, torchlike.compile() one for each size that it meets, and make_fx() traces "
+            'with tracing_mode="real" or "fake"'
+        )
 
 
 def _demand(kind: type) -> Callable[[Any], Any]:
