@@ -168,12 +168,12 @@ from torch.distributed.tensor import DTensor, Shard
 from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 from torch.distributed.algorithms._checkpoint.checkpoint_wrapper import checkpoint_wrapper
 from torch.distributed.elastic.multiprocessing.errors import ChildFailedError, record
-from torch.distributed.checkpoint import HuggingFaceStorageReader, save
+from torch.distributed.checkpoint import QuantizedHuggingFaceStorageReader, save
 from torch.distributed.pipelining import SplitPoint, pipeline
 import torch, torch.distributed.checkpoint.state_dict
 assert not isinstance(torch.ones(1), DTensor) and Shard(0).dim == 0
 assert torch.distributed.rpc.is_available() is False
-for name in (share_comm_ctx, HuggingFaceStorageReader):
+for name in (share_comm_ctx, QuantizedHuggingFaceStorageReader):
     try:
         name()
     except NotImplementedError as error:

@@ -189,5 +189,29 @@ def moving_averages(rank):
     return kept, average, other
 
 
+@case
+def parts_in_safetensors(rank):
+    """Written and read by ranks that hold other parts; PyTorch needs a package for it."""
+    if LIBRARY == "torch":
+        return "read"
+    folder = [tempfile.mkdtemp() if rank == 0 else None]
+    d.broadcast_object_list(folder, 0)
+    model, other = cut(net()), net()
+    writer = dcp.HuggingFaceStorageWriter(folder[0], save_distributed=True, enable_consolidation=True)
+    dcp.save(model.state_dict(), storage_writer=writer)
+    for place in (folder[0], f"{folder[0]}/sharded"):
+        found = {name: p * 0 for name, p in (cut(net()) if place == folder[0] else other).state_dict().items()}
+        dcp.load(found, storage_reader=dcp.HuggingFaceStorageReader(place))
+        for name, p in net().state_dict().items():
+            assert (getattr(found[name], "full_tensor", lambda x=found[name]: x)() == p).all(), name
+    try:
+        dcp.save(model.state_dict(), storage_writer=dcp.HuggingFaceStorageWriter(folder[0]))
+    except dcp.CheckpointException as error:
+        assert "pass save_distributed=True" in str(error.failures)
+    d.barrier()
+    shutil.rmtree(folder[0], ignore_errors=True)
+    return "read"
+
+
 if __name__ == "__main__":
     ranks.run(d, CASES, told=plain)

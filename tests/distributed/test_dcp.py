@@ -1,6 +1,7 @@
 """torch.distributed.checkpoint: files that both libraries read, and checkpoints that are whole or absent."""
 
 import importlib
+import json
 import os
 import re
 import warnings
@@ -169,3 +170,60 @@ def test_two_processes(tmp_path):
         dcp_of(t).load(found, checkpoint_id=tmp_path / "ours", no_dist=True)
         assert found["rows"].tolist() == found["spread"].tolist() == (whole * 2).tolist() and found["step"] == 2
         assert (found["only0"].item(), found["only1"].item(), found["model"]["b"].sum().item()) == (0, 1, 600)
+
+
+HF = {
+    "one": {}, "files": {"fqn_to_index_mapping": {"a": 1, "b": 2, "m.x": 3}}, "parts": {"save_distributed": True},
+    "whole": {"save_distributed": True, "enable_consolidation": True},
+}  # fmt: skip
+
+
+def tensors(factor=1):
+    t = torchlike
+    return {
+        "a": t.arange(6.0).reshape(2, 3).t() * factor, "b": t.ones(3, dtype=t.bfloat16) * factor,
+        "m": {"x": t.tensor([1, 2]) * factor, "y": t.tensor(True) & (factor > 0)}, "empty": t.zeros(0, 2),
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("options", HF.values(), ids=HF)
+def test_checkpoints_of_safetensors(options, tmp_path):
+    dcp = dcp_of(torchlike)
+    dcp.save(tensors(), storage_writer=dcp.HuggingFaceStorageWriter(tmp_path, **options), no_dist=True)
+    found = tensors(0)
+    dcp.load(found, storage_reader=dcp.HuggingFaceStorageReader(tmp_path), no_dist=True)
+    assert plain(found) == plain(tensors())
+    with pytest.raises(BaseException, match="Missing key in checkpoint state_dict: zz"):
+        dcp.load({"zz": torchlike.ones(1)}, storage_reader=dcp.HuggingFaceStorageReader(tmp_path), no_dist=True)
+
+
+def test_what_a_file_of_safetensors_says(tmp_path):
+    """As the package of that name reads and writes it."""
+    dcp, x = dcp_of(torchlike), {"a": torchlike.tensor([[1.0, 2.0]]), "b": torchlike.tensor([3], dtype=torchlike.int8)}
+    with pytest.warns(UserWarning, match="tensors alone, left out: n"):
+        dcp.save(x | {"n": 1}, storage_writer=dcp.HuggingFaceStorageWriter(tmp_path), no_dist=True)
+    data = (tmp_path / "model-00001-of-00001.safetensors").read_bytes()
+    end = 8 + int.from_bytes(data[:8], "little")
+    said = json.loads(data[8:end])
+    places = {"a": {"saved_offsets": [0, 0]}, "b": {"saved_offsets": [0]}}
+    assert json.loads(said.pop("__metadata__")["DCP_SHARDING_INFO"]) == places and end % 8 == 0
+    a = {"dtype": "F32", "shape": [1, 2], "data_offsets": [0, 8]}
+    assert said == {"a": a, "b": {"dtype": "I8", "shape": [1], "data_offsets": [8, 9]}}
+    assert data[end:] == np.float32([1, 2]).tobytes() + b"\x03"
+    index = json.loads((tmp_path / "model.safetensors.index.json").read_text())
+    file = "model-00001-of-00001.safetensors"
+    assert index == {"metadata": {"total_size": 9}, "weight_map": {"a": file, "b": file}}
+
+
+def test_files_that_are_no_safetensors(tmp_path):
+    dcp, file = dcp_of(torchlike), tmp_path / "x.safetensors"
+    entry = {"a": {"dtype": "F32", "shape": [3], "data_offsets": [0, 8]}}
+    for header, message in ((b"\xff" * 20, "no file of safetensors"), (json.dumps(entry).encode(), "12 are expected")):
+        file.write_bytes(len(header).to_bytes(8, "little")[: 8 * (header[:1] == b"{")] + header + b"\0" * 8)
+        with pytest.raises(ValueError, match=message):
+            dcp.HuggingFaceStorageReader(tmp_path).read_metadata()
+    texts = {"__metadata__": {"DCP_SHARDING_INFO": json.dumps({"a": {"saved_offsets": [2]}})}}
+    header = json.dumps(texts | {"a": {"dtype": "F32", "shape": [2], "data_offsets": [0, 8]}}).encode()
+    file.write_bytes(len(header).to_bytes(8, "little") + header + b"\0" * 8)
+    with pytest.raises(ValueError, match="parts of 'a' are missing, 2 numbers of 4"):
+        dcp.HuggingFaceStorageReader(tmp_path).read_metadata()

@@ -79,8 +79,10 @@ class Rehearsed:
     def __call__(self, *values: Any) -> list[Any]:
         if self._made is None:
             start = time.perf_counter()
+            _tell(f"{self.name}, program {self.number}: traced, now lowered")
             lowered = self.lower(*values)
             middle = time.perf_counter()
+            _tell(f"{self.name}, program {self.number}: lowered in {middle - start:.0f} s, now compiled by XLA")
             compiled = lowered.compile(_QUICKLY)
             end = time.perf_counter()
             axes = _axes([*map(_shape, values)])
@@ -90,6 +92,11 @@ class Rehearsed:
             kinds, layouts = jax.tree.leaves(lowered.out_info), jax.tree.leaves(compiled.output_shardings)
             self._made = [_laid(k, s) for k, s in zip(kinds, layouts, strict=True)]
         return [*self._made]
+
+
+def _tell(text: str) -> None:
+    """Say how far it is: the program of a large model takes minutes."""
+    print(f"plan: {text}", file=sys.stderr, flush=True)
 
 
 def _laid(kind: Any, sharding: Any) -> Any:
