@@ -490,9 +490,10 @@ def test_jax_refuses_what_has_a_tangent(f):
     torch.func.jvp(lambda t: t * torch.as_tensor(f(torch.ones(3))).sum(), (x,), (x,))  # a constant
 
 
-def test_jax_refuses_one_of_many_examples():
+@pytest.mark.parametrize("f", [lambda t: array(1.0)[0] + t, jnp.sin, jax.jit(lambda t: t * 2), jax.vmap(jnp.sin)])
+def test_jax_refuses_one_of_many_examples(f):
     with pytest.raises(RuntimeError, match=INSIDE):
-        torch.vmap(lambda t: array(1.0)[0] + t)(torch.ones(3))
+        torch.vmap(f)(torch.ones(3, 2))
 
 
 def test_an_array_on_the_right_keeps_tangents_and_examples():

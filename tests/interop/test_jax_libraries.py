@@ -278,3 +278,26 @@ def test_equinox_compiles_what_closes_over_history():
     assert out.tolist() == [4.0, 6.0]
     with pytest.raises(RuntimeError, match="stayed outside of the function of jax"):
         out.sum().backward()
+
+
+@pytest.mark.parametrize(
+    "grad", [eqx.filter_grad, eqx.filter_value_and_grad, lambda f: eqx.filter_jit(eqx.filter_grad(f))]
+)
+@pytest.mark.parametrize("kind", ["plain", "leaf", "parameter", "computed"])
+def test_equinox_differentiates_modules_that_hold_tensors(grad, kind):
+    class Scaled(eqx.Module):
+        weight: object
+        name: str = "scaled"
+
+    w = torch.tensor([1.0, 2.0])
+    made = {"plain": w, "leaf": w.clone().requires_grad_(), "parameter": nn.Parameter(w)}
+    module = Scaled(made.get(kind, nn.Parameter(w) * 1))
+    found = grad(lambda m: (m.weight * torch.tensor([3.0, 4.0])).sum().jax())(module)
+    found = found[1] if isinstance(found, tuple) else found
+    assert found.weight.tolist() == [3.0, 4.0] and type(found.weight) is type(module.weight)
+    assert eqx.filter_jit(lambda m: m.weight * 2)(module).tolist() == [2.0, 4.0]
+
+
+def test_equinox_returns_what_begins_to_require_grad_inside():
+    out = eqx.filter_jit(lambda a: torch.from_jax_array(a).requires_grad_() * 2)(jnp.ones(2))
+    assert out.tolist() == [2.0, 2.0]

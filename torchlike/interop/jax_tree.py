@@ -50,7 +50,9 @@ def register(cls: type[Tensor], make: Callable[[Tensor, bool], Tensor]) -> None:
         _demand_no_tangent(t)
         follows = t.requires_grad and bool(state.grad)
         if type(t._storage.form) is Stand:
-            return (t._storage.value.leaf,), t._storage.value.kind
+            return (t._storage.value.leaf,), _StandKind(t._storage.value.kind)
+        if isinstance(t._storage.form, LevelValue):
+            raise _inside(t)
         return (array_of(t),), (t.requires_grad and t.is_leaf, follows and not t.is_leaf, follows and _is_outside(t))
 
     def unflatten(kind: tuple[bool, bool, bool], leaves: Any) -> Any:
@@ -70,6 +72,20 @@ def register(cls: type[Tensor], make: Callable[[Tensor, bool], Tensor]) -> None:
         return new
 
     jax.tree_util.register_pytree_node(cls, flatten, unflatten)
+
+
+class _StandKind(tuple):
+    """The structure of a tensor without a value of its own, as ``equinox.partition`` makes: where its history is does
+    not tell it from the other part."""
+
+    def __eq__(self, other: Any) -> bool:
+        return isinstance(other, tuple) and tuple(self[:2]) == tuple(other[:2])
+
+    def __ne__(self, other: Any) -> bool:
+        return not self == other
+
+    def __hash__(self) -> int:
+        return hash(tuple(self[:2]))
 
 
 def _value(leaf: Any, kind: Any) -> Any:
