@@ -1,6 +1,8 @@
 """Methods and functions that few programs call: what they give, and how those that are refused say so."""
 
+import copy
 import importlib
+import io
 
 import pytest
 import torch
@@ -22,6 +24,22 @@ def test_dim_order(t):
         said(lambda x=x, c=c: x.dim_order(ambiguity_check=c), "unique|bool or a list|sparse type") for x, c in wrong
     ]
     return [x.dim_order() for x in found], wide.dim_order(ambiguity_check=formats), errors
+
+
+@story
+def test_ways_of_quantizing_are_constants(t):
+    names = "per_tensor_affine per_channel_affine per_tensor_symmetric per_channel_symmetric".split()
+    found = [getattr(t, name) for name in [*names, "per_channel_affine_float_qparams"]]
+    file = io.BytesIO()
+    t.save({"schemes": found}, file)
+    file.seek(0)
+    again = t.load(file)["schemes"]
+    file.seek(0)
+    assert torch.load(file)["schemes"][1] is torch.per_channel_affine
+    return (
+        list(map(str, found)), t.qscheme.__name__, [isinstance(q, t.qscheme) for q in found], len(set(found)),
+        [a is b is copy.deepcopy(a) for a, b in zip(found, again, strict=True)], said(t.qscheme, "cannot create"),
+    )  # fmt: skip
 
 
 @story

@@ -107,6 +107,14 @@ from torchlike._core.conversion.factories import (
 )
 from torchlike._core.tensor.printing import prints_as_tensor, set_printoptions
 from torchlike._core.tensor.size import Size
+from torchlike._base.qschemes import QScheme as qscheme
+from torchlike._base.qschemes import (
+    per_channel_affine,
+    per_channel_affine_float_qparams,
+    per_channel_symmetric,
+    per_tensor_affine,
+    per_tensor_symmetric,
+)
 from torchlike._core.tensor.tensor import MemoryFormat as memory_format
 from torchlike._core.tensor.tensor import MemoryLayout as layout
 from torchlike._core.tensor.tensor import (
@@ -152,7 +160,9 @@ __all__ = [
     "is_grad_enabled", "is_inference", "is_inference_mode_enabled", "is_warn_always_enabled", "jagged",
     "layout",
     "legacy_contiguous_format",
-    "memory_format", "nan", "newaxis", "no_grad", "ones", "ops", "pi", "preserve_format", "promote_types",
+    "memory_format", "nan", "newaxis", "no_grad", "ones", "ops", "per_channel_affine",
+    "per_channel_affine_float_qparams", "per_channel_symmetric", "per_tensor_affine", "per_tensor_symmetric", "pi",
+    "preserve_format", "promote_types", "qscheme",
     "set_autocast_cache_enabled", "set_autocast_cpu_dtype", "set_autocast_cpu_enabled", "set_autocast_dtype",
     "set_autocast_enabled", "set_autocast_gpu_dtype", "set_autocast_ipu_dtype", "set_autocast_ipu_enabled",
     "set_autocast_xla_dtype", "set_autocast_xla_enabled", "set_default_device", "set_default_dtype",

@@ -441,6 +441,11 @@ ERRORS = {
         lambda t, x: t.autograd.backward([x.sum(), x.detach().sum()]),
         "^element 1 of tensors does not require grad",
     ),
+    "neither output nor input": (
+        lambda t, x: t.autograd.grad(x.detach().sum(), x.detach()),
+        "^element 0 of tensors does not require grad",
+    ),
+    "a vector and no input": (lambda t, x: t.autograd.grad(x * 2, x.detach()), "only for scalar outputs"),
     "a comparison": (lambda t, x: (x > 0).sum().backward(), "^element 0 of tensors does not require grad"),
     "seed of another shape": (lambda t, x: (x * 2).backward(t.ones(3)), r"Mismatch in shape: grad_output\[0\] has a"),
     "complex seed": (lambda t, x: x.backward(t.ones(2, dtype=t.complex64)), "Mismatch in dtype: grad_output.0. has"),

@@ -350,11 +350,11 @@ def gradients(
     materialize_grads: bool = False,
 ) -> tuple[Any, ...]:
     """What ``grad`` gives, as a tuple; nothing overrides it."""
-    wanted = _wanted(inputs, "grad")
     keep = create_graph if retain_graph is None else retain_graph
-    captures = [_edge(x) for x in wanted]
     through = create_graph or bool(state.levels) or engine.kind_of_task()[1] is not None  # as tensors
     start = _start(roots, grad_outputs, through or is_grads_batched, is_grads_batched)
+    wanted = _wanted(inputs, "grad")
+    captures = [_edge(x) for x in wanted]
     run = _batched if is_grads_batched else _single
     found = run(*start, keep, create_graph, captures)
     if not through and not is_grads_batched:

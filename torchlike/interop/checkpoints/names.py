@@ -7,6 +7,7 @@ from torchlike._base.device import device as Device
 from torchlike._base.home import OURS as _OURS
 from torchlike._base.home import THEIRS as _THEIRS
 from torchlike._base.home import home
+from torchlike._base.qschemes import QScheme
 from torchlike._core.autograd.hooks import RemovableHandle
 from torchlike._core.tensor.size import Size
 from torchlike._core.tensor.tensor import MemoryFormat, Tensor
@@ -32,7 +33,7 @@ def their_name(x: Any, name: str | None = None) -> tuple[str, str] | None:
     """The (module, qualified name) that PyTorch has for a class, function or constant; None if it has none."""
     if isinstance(x, dtypes.dtype):
         return _THEIRS, x.name
-    if isinstance(x, MemoryFormat):
+    if isinstance(x, MemoryFormat | QScheme):
         return _THEIRS, repr(x).removeprefix("torch.")
     try:
         renamed = _RENAMED.get(x)

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torchlike._base.dtypes as dtypes
+import torchlike._base.qschemes as qschemes
 import torchlike._tensor as _tensor
 import torchlike._utils as _utils
 from torchlike._base.bits import X64
@@ -123,8 +124,8 @@ def constant_named(module: str, name: str) -> Any:
         return dtypes.uint8
     if not X64 and (module, name) == ("torch", "uint64"):  # whose storages are of bytes, not said to be of this type
         raise NotImplementedError("load(): the file names torch.uint64, and jax runs with 32 bits (JAX_ENABLE_X64=0)")
-    found = dtypes.ALIASES.get(name) if module == "torch" else None
-    return found if isinstance(found, dtypes.dtype) else None
+    found = dtypes.ALIASES.get(name, qschemes.NAMED.get(name)) if module == "torch" else None
+    return found if isinstance(found, dtypes.dtype | qschemes.QScheme) else None
 
 
 def _bytearray(*data: Any) -> bytearray:
