@@ -173,14 +173,6 @@ class AccumulateGrad(Node):
     __slots__ = ("variable",)
     _namespace = "torch::autograd::"
 
-    def __init__(self, variable: Tensor) -> None:
-        self.variable = variable
-        self._edges = ()
-        self._seq = LEAF_SEQUENCE
-        ex = variable._ex
-        hooks = None if ex is None else ex.get("tensor_hooks")
-        self._ex = {"tensor_hooks": hooks} if hooks else None
-
     def _outs(self) -> tuple[Any, ...]:
         return (self.variable_meta(),)
 
@@ -196,13 +188,19 @@ class AccumulateGrad(Node):
         return immediate.Abstract(tuple(t.shape), t.dtype.np)
 
 
+_new = object.__new__
+
+
 def accumulator(t: Tensor) -> AccumulateGrad:
     """The leaf's AccumulateGrad, one as long as a graph holds it."""
     with _making:
         ref = t._acc
         node = ref() if ref is not None else None
         if node is None:
-            node = AccumulateGrad(t)
+            node = _new(AccumulateGrad)
+            node.variable, node._edges, node._seq = t, (), LEAF_SEQUENCE
+            hooks = None if t._ex is None else t._ex.get("tensor_hooks")
+            node._ex = {"tensor_hooks": hooks} if hooks else None
             if CAPTURES:
                 change(t)
             t._acc = weakref.ref(node)

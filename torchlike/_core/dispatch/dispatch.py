@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from torchlike._decl.typed import Static, Values
 
 _get = KIND.get
+next_sequence = nodes.next_sequence
 
 
 def call(op: Kernel, inputs: Inputs, static: Static) -> Any:
@@ -137,17 +138,13 @@ def with_results(op: Kernel, inputs: Inputs, static: Static, results: Any) -> An
 
 def plan_for(op: Kernel, inputs: Sequence[Any], static: Static, values: Values) -> Plan | None:
     """The derivative plan of this call, from the cache or made now; None if nothing is differentiable."""
-    key: Any = [static]
-    for t, v in zip(inputs, values):  # noqa: B905  (the keyword costs as much as two rounds)
-        if v.__class__ is Array:
-            key.append(v.aval)
-            key.append(t._rg)
-        elif _get(t.__class__) == 1:
-            key.append(v.aval if v.__class__ is not immediate.Abstract else v)
-            key.append(t._rg)
-        else:
-            key.append(t.__class__)
-    key = tuple(key)
+    count, array = len(values), Array  # straight code for the usual calls
+    if count == 1 and values[0].__class__ is array:
+        key = static, values[0].aval, inputs[0]._rg
+    elif 1 < count < 4 and values[0].__class__ is array is values[1].__class__ and (count == 2 or values[2] is None):
+        key = static, values[0].aval, inputs[0]._rg, values[1].aval, inputs[1]._rg, count
+    else:
+        key = _key(inputs, static, values)
     plan: Any = op.plans.get(key, _ABSENT)
     if plan is _ABSENT:
         if len(op.plans) >= PLANS:
@@ -155,6 +152,16 @@ def plan_for(op: Kernel, inputs: Sequence[Any], static: Static, values: Values) 
                 op.plans.pop(old, None)
         plan = op.plans[key] = _make_plan(op, inputs, static, values)
     return plan
+
+
+def _key(inputs: Sequence[Any], static: Static, values: Values) -> tuple[Any, ...]:
+    key: Any = [None, static]
+    for t, v in zip(inputs, values):  # noqa: B905  (the keyword costs as much as two rounds)
+        if _get(t.__class__) == 1:
+            key += v.aval if v.__class__ is not immediate.Abstract else v, t._rg
+        else:
+            key.append(t.__class__)
+    return tuple(key)
 
 
 PLANS = 2048  # of one operator; beyond, the older half is forgotten, and made again where it is asked for
@@ -227,7 +234,13 @@ def _node(op: Kernel, plan: Plan, inputs: Inputs, outs: Sequence[Any]) -> OpNode
         t = alias(outs[i])
         saved.append(t)
         versions.append(t._vc.version)
-    node = operator_node.make(op, plan, edges, saved, versions)
+    cls = plan.node_class
+    if cls is None or plan.apart:
+        node = operator_node.make(op, plan, edges, saved, versions)
+    else:  # the same without a call
+        node = cls()
+        node.plan, node._edges, node._kept, node._versions = plan, edges, saved, versions
+        node._arity, node._seq, node._ex = plan.arity, next_sequence(), None
     if nodes.WATCHERS:
         nodes.watch(node)
     return node

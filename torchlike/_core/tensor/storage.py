@@ -55,7 +55,7 @@ class Storage:
         self.strides: tuple[int, ...] | None = None
         self._address = 0
         if CAPTURES:
-            _made(self)
+            told(self)
 
     def kept(self, t: Tensor) -> tuple[int, Any] | None:
         """The (epoch, value) that the view ``t`` has read, if that is not found with the view itself."""
@@ -88,7 +88,7 @@ class Storage:
         return self._address
 
 
-def _made(storage: Storage) -> None:
+def told(storage: Storage) -> None:
     """Tell the capture or the trace of this thread, if there is one, of a new storage."""
     if state.capture is not None:
         state.capture.made(storage)

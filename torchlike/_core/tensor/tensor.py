@@ -16,7 +16,7 @@ from torchlike._core.tensor import views
 from torchlike._core.tensor.host_memory import address
 from torchlike._core.tensor.mutation import become, count_with, demand_own, enter, placed
 from torchlike._core.tensor.size import Size
-from torchlike._core.tensor.storage import CAPTURES, UNTRACKED, Freed, Outer, Storage, Version
+from torchlike._core.tensor.storage import CAPTURES, UNTRACKED, Freed, Outer, Storage, Version, told
 from torchlike._executor.immediate import Abstract
 from torchlike._executor.level import LevelValue
 from torchlike._executor.pending import settled
@@ -394,7 +394,12 @@ _tuple = tuple.__new__  # a Size of lengths that are known to be ints
 def wrap(value: Any) -> Tensor:
     """A new base tensor that holds ``value``."""
     t = _new(Tensor)
-    t._storage = t._vc = Storage(value)
+    t._storage = t._vc = storage = _new(Storage)  # as Storage(value), without a call
+    storage.value = value
+    storage.version = storage.epoch = storage._address = 0
+    storage.strides = None
+    if CAPTURES:
+        told(storage)
     t._rg = False
     t._view = t._cache = t._edge = t._grad = t._acc = t._diff = t._ex = None
     return t
