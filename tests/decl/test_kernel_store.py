@@ -1,5 +1,6 @@
 """Kernels in the store: found without tracing, never wrong, whatever becomes of the file."""
 
+import contextlib
 import os
 import sqlite3
 import subprocess
@@ -173,11 +174,10 @@ def test_what_has_no_name_is_compiled_and_not_kept(kept):
 
 def rows(kept):
     kept.close()
-    return (
-        sqlite3.connect(kept.place / store.NAME).execute("SELECT digest, body FROM kept").fetchall()
-        if (kept.place / store.NAME).exists()
-        else []
-    )
+    if not (kept.place / store.NAME).exists():
+        return []
+    with contextlib.closing(sqlite3.connect(kept.place / store.NAME)) as connection:
+        return connection.execute("SELECT digest, body FROM kept").fetchall()
 
 
 # -- whatever becomes of the file --------------------------------------------------------------------

@@ -38,6 +38,7 @@ try:
     _PRIMITIVE, _ = pjit.jit_p, pjit._pjit_call_impl_python
     _CACHES = (pjit._cpp_pjit_cache_fun_only, pjit._cpp_pjit_cache_explicit_attributes)
     _POOLS, _CONTEXT = [mlir.global_thread_pool], mlir.make_ir_context
+    _LAST_CONTEXT = getattr(mlir, "_thread_local_context", None)  # newer versions of jax keep one for each thread
     READY = compiling.READY and hasattr(os, "register_at_fork")
     # jax's own handler only warns that what is handled here would end in a deadlock
     xla_bridge._at_fork_handler_installed = xla_bridge._at_fork_handler_installed or READY
@@ -294,6 +295,9 @@ def _take_over(child: _Child) -> None:
         cache.clear()
     mlir.global_thread_pool, mlir.make_ir_context = ir.ThreadPool(), _CONTEXT
     _POOLS.append(mlir.global_thread_pool)  # none is ever dropped: that would wait for the threads of another process
+    if _LAST_CONTEXT is not None:
+        _POOLS.append(_LAST_CONTEXT.value)
+        _LAST_CONTEXT.set_local(None)
     _PRIMITIVE.def_impl(child.run)
     pjit._pjit_call_impl_python = lambda *args, **options: (child.run(*args, **options), None, None, [])
     pxla.batched_device_put = _put_aligned  # type: ignore[assignment]
