@@ -47,7 +47,7 @@ GAPS = [
     ("`pow`, `__rpow__`", "complex64", "within 3e-6 of the modulus, as PyTorch's, but other last digits"),
     ("`logcumsumexp`", "jvp", "right to 3e-6 in float32"),
     ("`fft.ihfft2`, `fft.ihfftn`", "out=", "whole; PyTorch leaves a part of the given tensor as it was"),
-    ("`conv_transpose*`", "float16", "rounded once; PyTorch rounds each step where the processor has no float16"),
+    ("`conv_transpose*`", "float16, bfloat16", "rounded once; PyTorch rounds each step where the processor lacks them"),
     ("`special.bessel_*`", "float64", "right to 16 digits; PyTorch's are off by up to 3e-7"),
     ("`ormqr`, `householder_product`", "gradient of empty matrices", "zeros; PyTorch gives None"),
     ("`addbmm_`", "a tensor of no dimensions", "refused; PyTorch resizes it"),

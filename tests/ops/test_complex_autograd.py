@@ -517,6 +517,26 @@ def test_both_sides_of_branch_cuts(name):
     np.testing.assert_allclose(our_grad[kept], grad[kept], rtol=1e-12, atol=1e-14)
 
 
+WITH_SIGNS = "exp exp2 expm1 log1p sin cos tan sinh cosh tanh asin atan asinh atanh".split()
+NOT_FINITE = [complex(a, b) for a in (np.inf, -np.inf, np.nan, -1.0) for b in (np.inf, -np.inf, np.nan, 0.5)][:-1]
+
+
+@pytest.mark.parametrize("name", WITH_SIGNS)
+def test_signs_of_zeros(name):
+    x = np.array([*AXES, *(complex(a, b) for a in (-0.0, 0.0) for b in (-0.0, 0.0))])
+    wanted, got = (getattr(t, name)(t.from_numpy(x.copy())).numpy() for t in (torch, torchlike))
+    for a, b in ((wanted.real, got.real), (wanted.imag, got.imag)):
+        assert np.signbit(b).tolist() == np.signbit(a).tolist()
+
+
+@pytest.mark.parametrize("name", ["abs", "atan", "atanh"])
+def test_complex_numbers_that_are_not_finite(name):
+    x = np.array(NOT_FINITE)
+    wanted, got = (getattr(t, name)(t.from_numpy(x.copy())).numpy() for t in (torch, torchlike))
+    np.testing.assert_array_equal(got.real, wanted.real)
+    np.testing.assert_array_equal(got.imag, wanted.imag)
+
+
 @pytest.mark.parametrize("name", ["sinh", "cosh"])
 def test_hyperbolic_functions_near_the_axes(name):
     tiny = np.geomspace(1e-15, 1e-3, 20)

@@ -11,7 +11,16 @@ from jax import lax
 from torchlike._decl import rules
 from torchlike._decl.op import op, pointwise
 from torchlike._decl.words import aten
-from torchlike._ops._elementwise import broadcast, demand, in_64_bits, is_reduced, round_to, unary, widely
+from torchlike._ops._elementwise import (
+    broadcast,
+    demand,
+    in_64_bits,
+    is_reduced,
+    precise_log1p,
+    round_to,
+    unary,
+    widely,
+)
 
 _SQRT_PI = math.sqrt(math.pi)
 
@@ -455,7 +464,7 @@ def _log_ndtr(x):
     """By the scaled function in the left tail, by the right one's small probability elsewhere."""
     y = lax.abs(x) * math.sqrt(0.5)
     left = lax.log(_scaled_tail(y) / 2) - x / 2 * x
-    return jnp.where(x < -1, left, jnp.log1p(-precise_erfc(jnp.maximum(x, -1) * math.sqrt(0.5)) / 2))
+    return jnp.where(x < -1, left, precise_log1p(-precise_erfc(jnp.maximum(x, -1) * math.sqrt(0.5)) / 2))
 
 
 @_log_ndtr.defjvp

@@ -16,6 +16,7 @@ from torchlike._ops._elementwise import (
     demand_real,
     direction,
     kind,
+    precise_log1p,
     square_root,
     unary,
     wide,
@@ -41,6 +42,9 @@ def neg(self):
 
 
 def _abs(x):
+    if kind(x) == "c":  # an infinite part counts beside NaN too
+        infinite = jnp.isinf(x.real) | jnp.isinf(x.imag)
+        return jnp.where(infinite, jnp.inf, lax.abs(jnp.where(infinite, 0, x)))
     return x if jnp.issubdtype(x.dtype, np.unsignedinteger) else lax.abs(x)
 
 
@@ -123,9 +127,29 @@ reciprocal = unary(
     shows="4.0 -> 0.2500",
     autocast={"cuda": "fp32"},
 )
+
+
+def _real_on_axis(f, at_zero=None):
+    """``f`` whose imaginary part is that of a real argument, with its sign; ``at_zero``: the real part likewise."""
+
+    def whole(x):
+        y = f(x)
+        if kind(x) != "c":
+            return y
+        real, imag = x.real, x.imag
+        kept = y.real if at_zero is None else jnp.where(at_zero(real, imag), real, y.real)
+        return lax.complex(kept, jnp.where(imag == 0, jnp.copysign(y.imag, imag), y.imag))
+
+    return whole
+
+
+def _odd(real, imag):
+    return real == 0
+
+
 exp = unary(
     "exp",
-    lax.exp,
+    _real_on_axis(lax.exp),
     lambda grad, result: grad * conj(result),
     doc="Elementwise exponential.",
     shows="0.5 -> 1.6487",
@@ -135,7 +159,7 @@ exp = unary(
 
 def power_of_two(x):
     """``2 ** x``, exact where ``x`` is an integer."""
-    return lax.exp2(x) if kind(x) == "c" else lax.pow(jnp.full_like(x, 2), x)
+    return _real_on_axis(lax.exp2)(x) if kind(x) == "c" else lax.pow(jnp.full_like(x, 2), x)
 
 
 exp2 = unary(
@@ -147,7 +171,7 @@ exp2 = unary(
 )
 expm1 = unary(
     "expm1",
-    lax.expm1,
+    _real_on_axis(lax.expm1, lambda real, imag: (real == 0) & (imag == 0)),
     lambda grad, result: grad * (conj(result) + 1),
     doc="Elementwise ``exp(input) - 1``, accurate near 0.",
     shows="1e-3 -> 0.0010",
@@ -197,7 +221,7 @@ log10 = unary(
 )
 log1p = unary(
     "log1p",
-    lax.log1p,
+    _real_on_axis(precise_log1p, lambda real, imag: (real == 0) & (imag == 0)),
     lambda grad, self: grad / (conj(self) + 1),
     doc="Elementwise ``log(1 + input)``, accurate near 0.",
     shows="1e-3 -> 0.0010",
@@ -205,52 +229,6 @@ log1p = unary(
 )
 
 # -- trigonometric and hyperbolic functions ----------------------------------------------------------
-
-sin = unary(
-    "sin",
-    lax.sin,
-    lambda grad, self: grad * conj(lax.cos(self)),
-    doc="Elementwise sine.",
-    shows="0.5 -> 0.4794",
-)
-cos = unary(
-    "cos",
-    lax.cos,
-    lambda grad, self: grad * -conj(lax.sin(self)),
-    doc="Elementwise cosine.",
-    shows="0.5 -> 0.8776",
-)
-tan = unary(
-    "tan",
-    lax.tan,
-    lambda grad, result: grad * conj(1 + result * result),
-    doc="Elementwise tangent.",
-    shows="0.5 -> 0.5463",
-    autocast={"cuda": "fp32"},
-)
-asin = unary(
-    "asin",
-    at_cuts(lax.asin),
-    lambda grad, self: grad * conj(1 / lax.sqrt(1 - self * self)),
-    doc="Elementwise arc sine.",
-    shows="0.5 -> 0.5236",
-    autocast={"cuda": "fp32"},
-)
-acos = unary(
-    "acos",
-    at_cuts(lax.acos),
-    lambda grad, self: -grad * conj(1 / lax.sqrt(1 - self * self)),
-    doc="Elementwise arc cosine.",
-    shows="0.5 -> 1.0472",
-    autocast={"cuda": "fp32"},
-)
-atan = unary(
-    "atan",
-    lax.atan,
-    lambda grad, self: grad / conj(self * self + 1),
-    doc="Elementwise arc tangent.",
-    shows="0.5 -> 0.4636",
-)
 
 
 def _half_exp(x):
@@ -286,6 +264,99 @@ def precise_sinh(x):
 precise_cosh.defjvp(lambda primals, tangents: (precise_cosh(*primals), tangents[0] * precise_sinh(*primals)))
 precise_sinh.defjvp(lambda primals, tangents: (precise_sinh(*primals), tangents[0] * precise_cosh(*primals)))
 
+
+def _turned(f):
+    """``f(i x)`` for complex numbers."""
+    return lambda x: f(lax.complex(-x.imag, x.real))
+
+
+@jax.custom_jvp
+def _sin(x):
+    if kind(x) != "c":
+        return lax.sin(x)
+    y = _turned(precise_sinh)(x)
+    return lax.complex(y.imag, -y.real)
+
+
+@jax.custom_jvp
+def _cos(x):
+    return _turned(precise_cosh)(x) if kind(x) == "c" else lax.cos(x)
+
+
+_sin.defjvp(lambda primals, tangents: (_sin(*primals), tangents[0] * _cos(*primals)))
+_cos.defjvp(lambda primals, tangents: (_cos(*primals), -tangents[0] * _sin(*primals)))
+
+sin = unary(
+    "sin",
+    _sin,
+    lambda grad, self: grad * conj(lax.cos(self)),
+    doc="Elementwise sine.",
+    shows="0.5 -> 0.4794",
+)
+cos = unary(
+    "cos",
+    _cos,
+    lambda grad, self: grad * -conj(lax.sin(self)),
+    doc="Elementwise cosine.",
+    shows="0.5 -> 0.8776",
+)
+tan = unary(
+    "tan",
+    _real_on_axis(lax.tan, _odd),
+    lambda grad, result: grad * conj(1 + result * result),
+    doc="Elementwise tangent.",
+    shows="0.5 -> 0.5463",
+    autocast={"cuda": "fp32"},
+)
+asin = unary(
+    "asin",
+    at_cuts(lax.asin),
+    lambda grad, self: grad * conj(1 / lax.sqrt(1 - self * self)),
+    doc="Elementwise arc sine.",
+    shows="0.5 -> 0.5236",
+    autocast={"cuda": "fp32"},
+)
+acos = unary(
+    "acos",
+    at_cuts(lax.acos),
+    lambda grad, self: -grad * conj(1 / lax.sqrt(1 - self * self)),
+    doc="Elementwise arc cosine.",
+    shows="0.5 -> 1.0472",
+    autocast={"cuda": "fp32"},
+)
+
+
+def _atanh(x):
+    """Of complex numbers with PyTorch's results at NaN, some of which XLA takes for finite."""
+    if kind(x) != "c":
+        return lax.atanh(x)
+    real, imag = x.real, x.imag
+    y = lax.atanh(x)
+    inside = lax.abs(real) < 1
+    turn = jnp.where((imag == 0) & inside, imag, y.imag)
+    size = jnp.where(real == 0, real, y.real)
+    lost, far = jnp.isnan(real) | jnp.isnan(imag), jnp.isinf(real) | jnp.isinf(imag)
+    half_turn = jnp.where(jnp.isinf(imag), jnp.copysign(math.pi / 2, imag).astype(imag.dtype), jnp.nan)
+    size = jnp.where(lost, jnp.where(far, jnp.copysign(jnp.zeros_like(real), real), jnp.nan), size)
+    return lax.complex(size, jnp.where(lost, half_turn, turn))
+
+
+def _atan(x):
+    if kind(x) != "c":
+        return lax.atan(x)
+    y = _turned(_atanh)(x)
+    return lax.complex(y.imag, -y.real)
+
+
+atan = unary(
+    "atan",
+    _atan,
+    lambda grad, self: grad / conj(self * self + 1),
+    doc="Elementwise arc tangent.",
+    shows="0.5 -> 0.4636",
+)
+
+
 sinh = unary(
     "sinh",
     precise_sinh,
@@ -306,6 +377,8 @@ cosh = unary(
 
 def _tanh(x):
     """XLA's of 32 bits is three units below 1 from 8 to 20, where ``1 - tanh(x) ** 2`` would not be 0."""
+    if kind(x) == "c":
+        return _real_on_axis(lax.tanh, _odd)(x)
     if x.dtype != np.float32:
         return lax.tanh(x)
     return jnp.where(lax.abs(x) > 9.011, lax.sign(x), lax.tanh(x))
@@ -348,7 +421,7 @@ acosh = unary(
 )
 atanh = unary(
     "atanh",
-    lax.atanh,
+    _atanh,
     lambda grad, self: grad / conj(1 - self * self),
     doc="Elementwise inverse hyperbolic tangent.",
     shows="0.5 -> 0.5493",
