@@ -7,6 +7,7 @@ import torchlike._functions.bags
 import torchlike._functions.copy
 import torchlike._functions.differences
 import torchlike._functions.foreach
+import torchlike._functions.fused
 import torchlike._functions.gamma
 import torchlike._functions.histograms
 import torchlike._functions.indexing

@@ -118,6 +118,11 @@ REFUSED = [
     "t.ones(3, requires_grad=True).scatter(0, t.tensor([0]), 2.0, reduce='add').sum().backward()",
     "t.ones(3, requires_grad=True).scatter(0, t.tensor([0]), 2.0, reduce='multiply').sum().backward()",
     "t._chunk_cat([t.ones(3, requires_grad=True)], 0, 2).sum().backward()",
+    "t.ones(2, dtype=t.bfloat16).cumsum_(0, dtype=t.float32)",
+    "t.ones(2).cumprod_(0, dtype=t.float64)",
+    "t.special.log_ndtr(t.ones(2, dtype=t.float16))",
+    "t.special.ndtri(t.ones(2, dtype=t.bfloat16))",
+    "F.pairwise_distance(t.ones(2, 2) > 0, t.ones(2, 2) > 0)",
     "t._chunk_cat([t.ones(3), t.ones(0)], 0, 2)",
     "t._chunk_cat([t.ones(3, 2), t.ones(2, 2)], 1, 2)",
     "F.pad(t.ones(3, dtype=t.uint8), (1, 1), value=-5)",
@@ -242,6 +247,36 @@ TAKEN = [
         )
     ],
     "t.bucketize(2, t.tensor([False, True]))",
+    *[
+        f"F.lp_pool{n}d(t.tensor({x}), float('{p}'), 2, {stride}, True)"
+        for n, x in ((1, "[[-3, 0.75, 2.0, 1, 5]]"), (2, "[[[-3, 0.75, 2.0], [1.0, 5, -7]]]"))
+        for p in ("inf", "-inf")
+        for stride in (None, 1)
+    ],
+    *[
+        f"t.tensor([-2.5, -1.0, 300, 2.0]).{name}(0, dtype=t.{d})"
+        for name in ("sum", "prod", "cumsum", "cumprod")
+        for d in ("uint8", "int8")
+    ],
+    *[
+        f"t.{name}(t.zeros({n}, dtype=t.{d})).dtype.itemsize * t.ones(1)"
+        for name in ("median", "nanmedian")
+        for n in ("0", "0, 3")
+        for d in ("int32", "int16", "uint8")
+    ],
+    *[
+        case.format(d=d)
+        for d in ("uint8", "int8")
+        for case in (
+            "F.pairwise_distance(t.tensor([[100, 5]], dtype=t.{d}), t.tensor([[-100, 7]], dtype=t.int8).to(t.{d}))",
+            "F.margin_ranking_loss(*[t.tensor(x).to(t.{d}) for x in ([100, 5], [-100, 3], [1, 1])])",
+            "t.lcm(t.tensor([-100, 50, 0], dtype=t.int8).to(t.{d}), t.tensor([7, 30, 5], dtype=t.{d}))",
+        )
+    ],
+    "t.isclose(t.tensor([True, False]), t.tensor([False, True]), 1.0)",
+    "t.isclose(t.tensor([True, False]), t.tensor([False, False]), atol=2)",
+    "t.mvlgamma(t.tensor([1.0, 2]), 1)",
+    "t.matrix_exp(t.stack([t.full((2, 2), float('nan')), 9 * t.eye(2)]))[1].round()",
     "t.searchsorted(t.tensor([1, 2], dtype=t.float16), 1.0001)",
     "t.add(t.ones(2, dtype=t.int8), 2.5, alpha=200)",
     "F.leaky_relu(-t.ones(2, dtype=t.float16), 1e6)",

@@ -241,8 +241,14 @@ class Inplace(Kernel):
 
     def forward(self, static: Static) -> Forward:
         run, name = self.op.forward(static), self.name
+        given = dict(zip((a.name for a in self.op.static), static, strict=False)).get("dtype")
 
         def inplace(*values: Value) -> jax.Array:
+            if given is not None and given.np != values[0].dtype:
+                raise RuntimeError(
+                    f"Bad in-place call: input tensor dtype {values[0].dtype} and output tensor dtype {given} should "
+                    f"match ({name})"
+                )
             return derive.into(name, run(*values), values[0])
 
         return inplace

@@ -26,7 +26,7 @@ def _written(name, out, results):
     return out
 
 
-def _native(text, public=True, out=False):
+def native(text, public=True, out=False):
     """Register a function as the aten operator of this schema, and under its name in ``torch``."""
 
     def register(f):
@@ -84,7 +84,7 @@ def native_batch_norm(input, weight, bias, running_mean, running_var, training, 
     return _written("native_batch_norm", out, (normal, mean.reshape(-1).to(dtype), rstd.reshape(-1).to(dtype)))
 
 
-@_native(
+@native(
     f"_native_batch_norm_legit({_AFFINE}, Tensor(a!) running_mean, Tensor(b!) running_var, bool training, "
     f"float momentum, float eps) {_THREE}",
     public=False,
@@ -93,7 +93,7 @@ def _legit(input, weight, bias, running_mean, running_var, training, momentum, e
     return native_batch_norm(input, weight, bias, running_mean, running_var, training, momentum, eps)
 
 
-@_native(
+@native(
     f"_native_batch_norm_legit.no_stats({_AFFINE}, bool training, float momentum, float eps) {_THREE}", public=False
 )
 def _no_statistics(input, weight, bias, training, momentum, eps):
@@ -108,7 +108,7 @@ def _native_batch_norm_legit(input, weight, bias, *rest, out=None, **named):
     return _written("_native_batch_norm_legit", out, results)
 
 
-@_native(
+@native(
     f"_native_batch_norm_legit_no_training({_AFFINE}, Tensor running_mean, Tensor running_var, float momentum, "
     f"float eps) {_THREE}"
 )
@@ -117,7 +117,7 @@ def _native_batch_norm_legit_no_training(input, weight, bias, running_mean, runn
     return native_batch_norm(input, weight, bias, running_mean, running_var, False, momentum, eps)
 
 
-@_native(
+@native(
     f"_batch_norm_with_update({_AFFINE}, Tensor(a!) running_mean, Tensor(b!) running_var, float momentum, float eps) "
     "-> (Tensor, Tensor, Tensor, Tensor)",
     public=False,
@@ -178,7 +178,7 @@ for _name in "_softmax _log_softmax _softmax_backward_data _log_softmax_backward
     _shared(_name)
 
 
-@_native("native_dropout_backward(Tensor grad_output, Tensor mask, float scale) -> Tensor", public=False)
+@native("native_dropout_backward(Tensor grad_output, Tensor mask, float scale) -> Tensor", public=False)
 def _native_dropout_backward(grad_output, mask, scale):
     return grad_output * (mask.to(grad_output.dtype) * scale)
 
@@ -189,7 +189,7 @@ def _native_dropout_backward(grad_output, mask, scale):
 def _aa(mode):
     name = f"_upsample_{mode}2d_aa"
 
-    @_native(
+    @native(
         f"{name}(Tensor self, SymInt[2] output_size, bool align_corners, float? scales_h=None, float? scales_w=None) "
         "-> Tensor",
         public=False,
@@ -198,7 +198,7 @@ def _aa(mode):
         factors = None if scales_h is None or scales_w is None else (float(scales_h), float(scales_w))
         return _resampled(mode, input, tuple(output_size), factors, align_corners)
 
-    @_native(
+    @native(
         f"{name}.vec(Tensor input, SymInt[]? output_size, bool align_corners, float[]? scale_factors) -> Tensor",
         public=False,
     )
@@ -221,14 +221,14 @@ for _mode in ("bilinear", "bicubic"):
 # -- places ----------------------------------------------------------------------------------------------------
 
 
-@_native("_unsafe_masked_index(Tensor self, Tensor mask, Tensor?[] indices, Scalar fill) -> Tensor")
+@native("_unsafe_masked_index(Tensor self, Tensor mask, Tensor?[] indices, Scalar fill) -> Tensor")
 def _unsafe_masked_index(input, mask, indices, fill):
     """``input[indices]`` where the mask is True, elsewhere ``fill``; no index is checked."""
     taken = input[_clamped(input, indices)]
     return taken.masked_fill(~mask, fill)
 
 
-@_native("_unsafe_masked_index_put_accumulate(Tensor self, Tensor mask, Tensor?[] indices, Tensor values) -> Tensor")
+@native("_unsafe_masked_index_put_accumulate(Tensor self, Tensor mask, Tensor?[] indices, Tensor values) -> Tensor")
 def _unsafe_masked_index_put_accumulate(input, mask, indices, values):
     """``input`` with the ``values`` where the mask is True added at the ``indices``; no index is checked."""
     values = values.masked_fill(~mask, 0)
@@ -255,7 +255,7 @@ _CONVOLUTION = (
 )
 
 
-@_native(
+@native(
     f"_convolution({_CONVOLUTION}SymInt[] output_padding, SymInt groups, bool benchmark, bool deterministic, bool "
     "cudnn_enabled, bool allow_tf32) -> Tensor"
 )
@@ -267,7 +267,7 @@ def _convolution(
     return FUNCTIONS["convolution"](input, weight, bias, stride, padding, dilation, transposed, output_padding, groups)
 
 
-_native(
+native(
     f"_convolution.deprecated({_CONVOLUTION}int[] output_padding, SymInt groups, bool benchmark, bool deterministic, "
     "bool cudnn_enabled) -> Tensor",
     public=False,
@@ -284,7 +284,7 @@ def _demand_indices(name, indices):
         )
 
 
-@_native("_convert_indices_from_coo_to_csr(Tensor self, int size, *, bool out_int32=False) -> Tensor", out=True)
+@native("_convert_indices_from_coo_to_csr(Tensor self, int size, *, bool out_int32=False) -> Tensor", out=True)
 def _convert_indices_from_coo_to_csr(input, size, *, out_int32=False):
     """Where each of ``size`` rows starts among sorted numbers of rows, and where the last one ends."""
     if input.ndim > 1:
@@ -297,7 +297,7 @@ def _convert_indices_from_coo_to_csr(input, size, *, out_int32=False):
     return FUNCTIONS["searchsorted"](input.reshape(-1), rows, out_int32=out_int32)
 
 
-@_native(
+@native(
     "_convert_indices_from_csr_to_coo(Tensor crow_indices, Tensor col_indices, *, bool out_int32=False, bool "
     "transpose=False) -> Tensor",
     out=True,
@@ -326,12 +326,12 @@ def _convert_indices_from_csr_to_coo(crow_indices, col_indices, *, out_int32=Fal
 # -- norms that PyTorch keeps for old programs -----------------------------------------------------------------
 
 
-@_native("nuclear_norm(Tensor self, bool keepdim=False) -> Tensor", public=False)
+@native("nuclear_norm(Tensor self, bool keepdim=False) -> Tensor", public=False)
 def _nuclear(input, keepdim=False):
     return matrix_norm(input, "nuc", (0, 1), keepdim)
 
 
-@_native("nuclear_norm.dim(Tensor self, int[2] dim, bool keepdim=False) -> Tensor", public=False)
+@native("nuclear_norm.dim(Tensor self, int[2] dim, bool keepdim=False) -> Tensor", public=False)
 def _nuclear_dim(input, dim, keepdim=False):
     return matrix_norm(input, "nuc", tuple(dim), keepdim)
 
@@ -353,7 +353,7 @@ def nuclear_norm(input, dim=None, keepdim=False, *, out=None):
     return _written("nuclear_norm", out, _nuclear(input, keepdim) if dim is None else _nuclear_dim(input, dim, keepdim))
 
 
-@_native("frobenius_norm.dim(Tensor self, int[1] dim, bool keepdim=False) -> Tensor", out=True)
+@native("frobenius_norm.dim(Tensor self, int[1] dim, bool keepdim=False) -> Tensor", out=True)
 def frobenius_norm(input, dim, keepdim=False):
     """The root of the sum of squares over one or two dimensions (all, for none).
 
@@ -377,25 +377,25 @@ def native_channel_shuffle(input, groups):
 # -- truths, parts and shapes -----------------------------------------------------------------------------------
 
 
-@_native("_is_all_true(Tensor self) -> Tensor")
+@native("_is_all_true(Tensor self) -> Tensor")
 def _is_all_true(input):
     """``all`` of a bool tensor."""
     return input.all()
 
 
-@_native("_is_any_true(Tensor self) -> Tensor")
+@native("_is_any_true(Tensor self) -> Tensor")
 def _is_any_true(input):
     """``any`` of a bool tensor."""
     return input.any()
 
 
-@_native("_shape_as_tensor(Tensor self) -> Tensor")
+@native("_shape_as_tensor(Tensor self) -> Tensor")
 def _shape_as_tensor(input):
     """The sizes, as int64."""
     return FUNCTIONS["tensor"](list(input.shape), dtype=dtypes.int64)
 
 
-@_native("_stack(Tensor[] tensors, int dim=0) -> Tensor", out=True)
+@native("_stack(Tensor[] tensors, int dim=0) -> Tensor", out=True)
 def _stack(tensors, dim=0):
     """``stack``."""
     return FUNCTIONS["stack"](tensors, dim)

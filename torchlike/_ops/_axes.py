@@ -3,10 +3,10 @@
 import jax.numpy as jnp
 from jax import lax
 
-from torchlike._base import float8
 from torchlike._base.dims import wrap_dim, wrap_dims
 from torchlike._base.dtypes import from_np
 from torchlike._decl.words import aten
+from torchlike._ops.shape import cast as cast_to
 
 
 def axes_of(dim, ndim):
@@ -43,11 +43,7 @@ def count(shape, axes):
 
 def cast(x, dtype):
     """``x`` as a torch dtype (None: as it is)."""
-    if dtype is None or x.dtype == dtype.np:
-        return x
-    if jnp.iscomplexobj(x) and not dtype.is_complex:
-        x = jnp.real(x)
-    return (x != 0) if dtype.name == "bool" else float8.converted(x, dtype.np, jnp)
+    return x if dtype is None or x.dtype == dtype.np else cast_to(x, dtype.np)
 
 
 def type_name(x):

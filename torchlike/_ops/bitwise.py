@@ -68,8 +68,11 @@ def greatest_divisor(a, b):
 
 
 def _least_multiple(a, b):
+    dtype = a.dtype
+    if dtype.itemsize < 4:  # as C does, which wraps the absolute value
+        a, b = a.astype(np.int32), b.astype(np.int32)
     divisor = greatest_divisor(a, b)
-    return jnp.where(divisor == 0, 0, jnp.abs(lax.div(a, jnp.where(divisor == 0, 1, divisor)) * b))
+    return jnp.where(divisor == 0, 0, jnp.abs(lax.div(a, jnp.where(divisor == 0, 1, divisor)) * b)).astype(dtype)
 
 
 @pointwise("gcd(Tensor self, Tensor other) -> Tensor", dtype="promote", vjp={}, numbers="")

@@ -136,12 +136,10 @@ def _isclose(name, self, other, rtol, atol, equal_nan):
         raise RuntimeError(f"{name}(): {self.dtype} did not match {other.dtype}; convert one with .to(dtype)")
     self, other = broadcast(name, self, other)
     close = self == other
-    if kind(self) == "b":
-        return close
     if equal_nan and kind(self) in "fc":
         close |= (self != self) & (other != other)
     tolerant = (rtol != 0) | (atol != 0)
-    if kind(self) == "i":  # whose difference may not fit in their dtype
+    if kind(self) in "bi":  # whose difference may not fit in their dtype
         self, other = (x.astype(get_default_dtype().np) for x in (self, other))
     allowed = atol + lax.abs(rtol * other)
     gap = lax.abs(self - other)

@@ -553,7 +553,8 @@ def _exp(x):
         return x
     norm = lax.stop_gradient(jnp.max(jnp.sum(jnp.abs(wide), -2), -1))
     largest = 5.37 if norm.dtype == jnp.float64 else 3.92
-    times = jnp.clip(jnp.ceil(jnp.log2(norm / largest)), 0, _SQUARINGS)[..., None, None]
+    times = jnp.clip(jnp.ceil(jnp.log2(norm / largest)), 0, _SQUARINGS)
+    times = jnp.where(times == times, times, 0)[..., None, None]  # NaN in one matrix is none of the others' business
     most = jnp.max(times)
 
     def step(y, i):

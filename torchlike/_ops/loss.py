@@ -12,7 +12,7 @@ import numpy as np
 from jax import lax
 
 from torchlike._base import result_layouts
-from torchlike._base.dtypes import int64
+from torchlike._base.dtypes import get_default_dtype, int64
 from torchlike._decl.op import op
 from torchlike._decl.words import aten, spelled, unseen
 from torchlike._ops._elementwise import broadcast, demand, kind, scalar_name, wide
@@ -381,10 +381,16 @@ def kl_div_log(self, target):
 
 
 @by_reduction("margin_ranking_loss(Tensor input1, Tensor input2, Tensor target, float margin=0.) -> Tensor",
-              "ClampMinBackward", dtype="int_to_float", apart="input1 input2 target", autocast="fp32")  # fmt: skip
+              "ClampMinBackward", dtype="promote", apart="input1 input2 target", autocast="fp32")  # fmt: skip
 def margin_ranking_loss(input1, input2, target, margin):
     a, b, t = broadcast("margin_ranking_loss", input1, input2, target)
-    return positive_part(-t * (a - b) + _num(margin, a))
+    if a.dtype == np.bool_:
+        raise RuntimeError(
+            "Subtraction, the `-` operator, with two bool tensors is not supported: margin_ranking_loss()"
+        )
+    product = -t * (a - b)  # of integers it may wrap, as in PyTorch
+    product = product if kind(product) in "fc" else product.astype(get_default_dtype().np)
+    return positive_part(product + _num(margin, product))
 
 
 @by_reduction("hinge_embedding_loss(Tensor self, Tensor target, float margin=1.) -> Tensor", "AddBackward",

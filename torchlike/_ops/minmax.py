@@ -331,7 +331,7 @@ def _median(name, x, skip_nan):
 
 
 def _empty_median(dtype):
-    return jnp.array(jnp.nan, dtype) if jnp.issubdtype(dtype, jnp.floating) else jnp.iinfo(dtype).min
+    return jnp.array(jnp.nan if jnp.issubdtype(dtype, jnp.floating) else jnp.iinfo(dtype).min, dtype)
 
 
 def _median_along(name, x, dim, keepdim, skip_nan):

@@ -112,10 +112,11 @@ def _mode(name, title, dims):
         def kernel(self, padding):
             return _padded(name, self, padding)
 
+    private = True if name == "circular" else None
     casts = {"cpu": "fp32"} if name != "circular" and (title, dims) != ("reflection", 3) else None
     layout = None if name == "circular" else result_layouts.suggested
     saved = "" if name == "circular" else "padding self!"
-    return op(schema, variants="", node=node, saved=saved, autocast=casts, layout=layout)(kernel)
+    return op(schema, variants="", node=node, saved=saved, autocast=casts, layout=layout, aten=private)(kernel)
 
 
 REFLECT = {d: _mode("reflect", "reflection", d) for d in (1, 2, 3)}

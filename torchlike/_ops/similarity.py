@@ -1,8 +1,10 @@
 """Distances and similarities of vectors, and the triplet loss made of them."""
 
 import jax.numpy as jnp
+import numpy as np
 
 from torchlike._base.dims import wrap_dim
+from torchlike._base.dtypes import get_default_dtype
 from torchlike._decl.op import op
 from torchlike._ops._elementwise import broadcast, direction, scalar_name
 from torchlike._ops.distance import norm_along, vector_norm
@@ -39,8 +41,10 @@ def cosine_similarity(x1, x2, dim, eps):
 
 def _difference(x1, x2, eps):
     a, b = broadcast("pairwise_distance", x1, x2)
-    d = a - b
-    d = d if jnp.issubdtype(d.dtype, jnp.inexact) else d.astype(jnp.float32)
+    if a.dtype == np.bool_:
+        raise RuntimeError("Subtraction, the `-` operator, with two bool tensors is not supported: pairwise_distance()")
+    d = a - b  # of integers it may wrap, as in PyTorch
+    d = d if jnp.issubdtype(d.dtype, jnp.inexact) else d.astype(get_default_dtype().np)
     return d + jnp.asarray(eps).astype(d.real.dtype)
 
 
@@ -55,7 +59,7 @@ def _distance_back(grad, x1, x2, result, p, eps, keepdim):
     static="p",
     variants="function",
     node="NormBackward1",
-    dtype="int_to_float",
+    dtype="promote",
     autocast={"cuda": "fp32"},
     vjp={"x1, x2": _distance_back},
     saved={

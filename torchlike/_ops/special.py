@@ -255,7 +255,7 @@ def _shifts(p):
 def _mvlgamma(x, p):
     total = p * (p - 1) / 4 * math.log(math.pi)
     for shift in _shifts(p):
-        total = total + lax.lgamma(x + shift)
+        total = total + precise_lgamma(x + shift)
     return total
 
 
@@ -452,6 +452,7 @@ ndtri = _special(
     _ndtri_slope,
     "The quantile function of the standard normal distribution.",
     shows="0.5 -> 0.",
+    half=False,
 )
 
 
@@ -480,6 +481,7 @@ log_ndtr = _special(
     "The logarithm of ``ndtr``, accurate in the tail.",
     node="SpecialLogNdtrBackward",
     shows="0.5 -> -0.3689",
+    half=False,
 )
 ndtr = _special(
     "ndtr",

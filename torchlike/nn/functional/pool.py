@@ -251,7 +251,15 @@ def _lp_pool(n, input, norm_type, kernel_size, stride, ceil_mode):
     sizes = _ints(name, "kernel_size", kernel_size, n), _ints(name, "stride", stride, n)
     if isinstance(norm_type, Tensor) and norm_type.requires_grad:
         return _lp_pool_by_powers(n, input, norm_type, sizes, ceil_mode)
+    if abs(norm_type) == math.inf:
+        return _lp_pool_of_extremes(n, input, 1 if norm_type > 0 else -1, sizes, ceil_mode)
     return call(avgpool.lp_pool[n], (input, norm_type), (*sizes, bool(ceil_mode)))
+
+
+def _lp_pool_of_extremes(n, input, sign, sizes, ceil_mode):
+    """The limits of large exponents: the largest modulus of each window, of negative ones the smallest."""
+    run = (max_pool1d, max_pool2d, max_pool3d)[n - 1]
+    return run(input.abs() * sign, sizes[0], sizes[1] or None, 0, 1, ceil_mode) * sign
 
 
 def _lp_pool_by_powers(n, input, norm_type, sizes, ceil_mode):
