@@ -92,6 +92,17 @@ def first_time():
     tell("asymmetric", lambda: d.all_reduce(t.ones(2 + 5 * RANK)))
 
 
+def swapped():
+    """Two that both have done before; XLA's transport would end the process that gets more than it waits for."""
+    start(20)
+    few, many = t.ones(3), t.ones(5000)
+    for _ in range(2):
+        d.all_reduce(few)
+        d.all_reduce(many)
+    tell("swapped", lambda: d.all_reduce(many if RANK else few))
+    tell("again", lambda: d.all_reduce(few))
+
+
 def mismatches():
     """With TORCH_DISTRIBUTED_DEBUG=DETAIL; nobody is lost, so that the next call is right again."""
     start(2)

@@ -468,6 +468,41 @@ def precision_that_batch_norms_keep(rank):
 
 
 @case
+def a_sequence_over_processes(rank):
+    """Attention to a sequence of which each process has a part; PyTorch's own needs a GPU."""
+    if t.__name__ == "torch":
+        return "as whole"
+    F, parts = t.nn.functional, importlib.import_module("torchlike.distributed.tensor.experimental._attention")
+    for causal, balanced in ((False, True), (True, True), (True, False)):
+        parts._cp_options.enable_load_balance = balanced
+        whole = [(numbers(1, 2, 8, 4) + i / 4).cos().requires_grad_() for i in range(3)]
+        buffers = [x.detach().clone() for x in whole]
+        expected = F.scaled_dot_product_attention(*whole, is_causal=causal)
+        (expected**2).sum().backward()
+        with experimental.context_parallel(
+            line(), buffers=buffers, buffer_seq_dims=[2, -2, 2], no_restore_buffers={buffers[2]}
+        ):
+            mine = [b.clone().requires_grad_() for b in buffers]
+            y = F.scaled_dot_product_attention(*mine, is_causal=causal)
+            (y**2).sum().backward()
+            found = parts.context_parallel_unshard(line(), [y, *(x.grad for x in mine)], [2, 2, -2, 2])
+        for a, b in zip(found, [expected, *(x.grad for x in whole)], strict=True):
+            assert (a - b).abs().max() < 1e-6
+        assert [b.shape[2] for b in buffers] == [8, 8, 4] and (buffers[0] == whole[0]).all()
+    parts._cp_options.enable_load_balance = True
+    for call, message in (
+        (lambda: nn.MultiheadAttention(4, 2)(*[t.ones(4, 1, 4)] * 3), "attends to this process's part alone"),
+        (lambda: F.scaled_dot_product_attention(*[t.ones(1, 4, 4)] * 3, dropout_p=0.5), "mask or dropout"),
+    ):
+        with experimental.context_parallel(line()):
+            assert message in said(call)
+    assert "a sequence of 6 is not cut" in said(
+        lambda: experimental.context_parallel(line(), buffers=[t.ones(6)], buffer_seq_dims=[0]).__enter__()
+    )
+    return "as whole"
+
+
+@case
 def scaled(rank):
     return list(scaled_cases(rank))
 

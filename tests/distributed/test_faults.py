@@ -36,8 +36,16 @@ FAULTS = {
             "parts: rank 0": "all_to_all: rank 0 expects 2 of rank 1, which sends 1",
             "parts: rank 1": "all_to_all: rank 0 expects 2 of rank 1, which sends 1",
             "fine: rank 1": "no error",
-            "asymmetric: rank 0": r"rank 1 died or did not take part; rank 1 is running: all_reduce .*float32\[7\]",
-            "asymmetric: rank 1": r"mismatch .* Rank 1 .*float32\[7\], but rank 0 is running: another one",
+            "asymmetric: rank 0": r"mismatch .* Rank 0 .*float32\[2\], but rank 1 .* all_reduce .*float32\[7\]",
+            "asymmetric: rank 1": r"mismatch .* Rank 1 .*float32\[7\], but rank 0 .* (another one|all_reduce .*\[2\])",
+        },
+    ),
+    "swapped": (
+        {},
+        {
+            "swapped: rank 0": r"mismatch .* Rank 0 .*float32\[3\], but rank 1 .* all_reduce .*float32\[5000\]",
+            "swapped: rank 1": r"mismatch .* Rank 1 .*float32\[5000\], but rank 0 .* all_reduce .*float32\[3\]",
+            "again: rank 1": "DistBackendError: all_reduce .*: an earlier collective failed: Detected mismatch",
         },
     ),
     "mismatches": (

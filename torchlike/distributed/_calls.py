@@ -17,6 +17,7 @@ from torchlike._executor.immediate import uploaded
 from torchlike._executor.spread import copy_here
 from torchlike._transforms.capture.recording import Unsupported
 from torchlike.distributed import _runtime, _xla
+from torchlike.distributed._peek import Board
 from torchlike.distributed._runtime import DistBackendError
 from torchlike.distributed.distributed_c10d import ProcessGroup, compares
 from torchlike.futures import Future
@@ -189,21 +190,60 @@ def begun(
     group: ProcessGroup, name: str, facts: list[str], launch: Callable[[], list[Any]], finish: Callable[[list], Any]
 ) -> Work:
     """Begin what all ranks of a group do together. ``facts``: what must be the same on all of them."""
+    said = " ".join([name, *filter(None, facts)])
     with group.lock:
         number = next(group.calls)
         title = f"{name} (number {number} of {_title(group)})"
         if _runtime.connection.broken:
             raise DistBackendError(f"{title}: {_runtime.connection.broken}")
-        if group.size() > 1 and (compares() or (name, *facts) not in group.seen):
-            _compare(group, number, name, facts)
-            group.seen.add((name, *facts))
+        if group.size() > 1:
+            board = _board(group)
+            if board is not None:
+                board.say(number, said)
+            if compares() or (name, *facts) not in group.seen:
+                _compare(group, number, name, facts)
+                group.seen.add((name, *facts))
+            else:
+                _demand_alike(group, number, said, False)
         arrival = _xla.Arrival(launch)
 
     def arrive(seconds: float | None) -> Any:
-        _await(group, number, title, arrival, group.seconds() if seconds is None else seconds)
+        _await(group, number, title, arrival, group.seconds() if seconds is None else seconds, said)
         return finish(arrival.arrays)
 
     return Work(arrive, arrival.is_here)
+
+
+def _board(group: ProcessGroup) -> Board | None:
+    """What the ranks of a group on this machine begin; None where they cannot share memory."""
+    if group.board is None:
+        boards = _runtime.connection.boards
+        boards[group.group_name] += 1
+        name = f"{_runtime.connection.run}-{group.group_name}-{boards[group.group_name]}"
+        try:
+            group.board = Board(name, group.rank(), group.size())
+        except OSError:
+            group.board = False
+    return group.board or None
+
+
+def _demand_alike(group: ProcessGroup, number: int, text: str, begun: bool) -> None:
+    """RuntimeError names a rank that has begun something else. ``begun``: whether this one has sent something."""
+    found = group.board.other(number, text) if group.board else None
+    if found is None:
+        return
+    (place, theirs), me = found, group.ranks[group.rank()]
+    rank, own = group.ranks[place], group.key("compare", number, me)
+    if not _runtime.is_set(own):
+        _runtime.put(own, text.encode())
+    told = None if theirs else _runtime.soon(group.key("compare", number, rank), 1.0)
+    error = (
+        f"Detected mismatch between collectives on ranks. Rank {me} is running collective {number}: {text}, but rank "
+        f"{rank} is running: {theirs or (told or b'another one').decode()}."
+    )
+    if begun or theirs:  # one of both has sent what nobody takes
+        _runtime.connection.broken = f"an earlier collective failed: {error}"
+    raise RuntimeError(error)
 
 
 def _part_of_a_program(
@@ -236,21 +276,29 @@ def _kind(array: Any) -> str:
     return f"{array.dtype}{list(array.shape)}"
 
 
-def _await(group: ProcessGroup, number: int, title: str, arrival: _xla.Arrival, seconds: float) -> None:
+def _await(
+    group: ProcessGroup, number: int, title: str, arrival: _xla.Arrival, seconds: float, text: str
+) -> None:  # fmt: skip
     """Wait for a collective. DistBackendError names the ranks that did not take part."""
     begun, place = time.monotonic(), group.key("waits", number)
     patience = min(PATIENCE, seconds / 4)
     quiet = min(SILENT, seconds / 3)
     if not arrival.wait(quiet):
         _arrived(place, group)
-        arrival.wait(seconds - quiet - patience)
+        while time.monotonic() - begun < seconds - patience:
+            _demand_alike(group, number, text, True)
+            if arrival.wait(max(0.01, min(SILENT, seconds - patience - (time.monotonic() - begun)))):
+                break
     elif _is_of_transport(arrival.error):
         _arrived(place, group)
     here = arrival.is_here()
     if here and arrival.error is None:
+        if group.board:
+            group.board.met()
         return
     if arrival.error is not None and not _is_of_transport(arrival.error):
         raise arrival.error
+    _demand_alike(group, number, text, True)
     missing = _runtime.absent(place, group.ranks, patience)
     spent = time.monotonic() - begun
     reason = f" ({str(arrival.error).partition('%')[0][:200]})" if arrival.error is not None else ""

@@ -6,6 +6,8 @@ import re
 import sys
 import threading
 import time
+import uuid
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -43,6 +45,8 @@ class _Connection:
         self.lock = threading.Lock()
         self.world: World | None = None
         self.broken = ""  # why what hangs in the backend will never end
+        self.run = ""  # a name of all processes for this run
+        self.boards: Counter[str] = Counter()  # how many groups of a name there were
         self.doubted = False  # whether somebody did not come in time
 
 
@@ -69,7 +73,10 @@ def connect(world: World, timeout: float) -> None:
                 f"of {distributed.global_state.num_processes}, not as {world.rank} of {world.size}"
             )
         connection.world = world
+    if world.rank == 0:
+        put("torchlike/run", uuid.uuid4().hex.encode())
     wait_for_all("torchlike/connected", range(world.size), timeout, "init_process_group")
+    connection.run = get("torchlike/run", timeout, "init_process_group").decode()
     jax.local_devices()  # starts the backend, for which all processes must be here
     atexit.register(_leave)
 

@@ -220,7 +220,9 @@ class DTensor(Tensor):
         return self._marked(as_leaf(self, self._device_mesh, self.requires_grad) if self.is_leaf else alias(self))
 
     def _marked(self, new: Any) -> Any:
-        new._cut, new._parts = self._cut, self._parts
+        new._cut = self._cut
+        if self._parts is not None:
+            new._parts = self._parts
         if getattr(self, "_is_param", False):
             new._is_param = True
         return new
