@@ -23,8 +23,17 @@ if TYPE_CHECKING:
 Abstract = jax.ShapeDtypeStruct
 # Not empty once a value was spread in this process: before, nobody asks.
 USED: list[bool] = []
-# Who is told of (program, arguments) that is about to run over several devices.
-WATCHING: list[Callable[[Any, tuple[Any, ...]], None]] = []
+_watchers: list[Callable[[Any, tuple[Any, ...]], None]] = []
+
+
+def noted() -> None:
+    """From now on somebody asks: a value is spread."""
+    USED[:] = [True]
+
+
+def watch_with(watcher: Callable[[Any, tuple[Any, ...]], None], wanted: bool) -> None:
+    """Tell ``watcher`` of each (program, arguments) that is about to run over several devices, or no longer."""
+    (_watchers.append if wanted else _watchers.remove)(watcher)
 
 
 def layout_of(value: Value) -> Sharding | None:
@@ -46,14 +55,14 @@ def laid(value: Value, sharding: Sharding) -> Any:
     value = settled(value)
     if isinstance(value, jax.core.Tracer):
         return jax.lax.with_sharding_constraint(value, sharding)
-    USED[:] = [True]
+    noted()
     if value.__class__ is Abstract:
         return Abstract(value.shape, value.dtype, sharding=sharding)
     if value.__class__ is not Array or value.sharding == sharding:
         return value
     if value.sharding.is_equivalent_to(sharding, value.ndim) and value.committed:
         return value
-    if WATCHING and layout_of(value) is not None:
+    if _watchers and layout_of(value) is not None:
         told(_mover(sharding), value)
     if sharding.is_fully_addressable or not value.is_fully_addressable:
         new = jax.device_put(value, sharding)
@@ -65,7 +74,7 @@ def laid(value: Value, sharding: Sharding) -> Any:
 
 def told(program: Callable[..., Any], *values: Any) -> Any:
     """The program, after those who watch know that it will run."""
-    for watch in WATCHING:
+    for watch in _watchers:
         watch(program, values)
     return program
 

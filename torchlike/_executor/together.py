@@ -17,7 +17,12 @@ if TYPE_CHECKING:
     from torchlike._base.jaxprs import Jaxpr
 
 _BEGIN = "processes "
-RUNNER: list[Callable[[Callable[..., Any], tuple[int, ...]], Callable[..., Any]]] = []
+_runner: list[Callable[[Callable[..., Any], tuple[int, ...]], Callable[..., Any]]] = []
+
+
+def run_with(runner: Callable[[Callable[..., Any], tuple[int, ...]], Callable[..., Any]]) -> None:
+    """Let ``runner(function, ranks)`` make the programs of several processes."""
+    _runner[:] = [runner]
 
 
 def traced(ranks: tuple[int, ...], f: Callable[[str], Any]) -> Any:
@@ -41,7 +46,7 @@ def axis_of(jaxpr: Jaxpr) -> str | None:
 
 def spread(function: Callable[..., Any], axis: str) -> Callable[..., Any]:
     """``function`` as a program that all processes of an axis run, on arrays of their own."""
-    return RUNNER[0](function, tuple(map(int, axis.removeprefix(_BEGIN).split(","))))
+    return _runner[0](function, tuple(map(int, axis.removeprefix(_BEGIN).split(","))))
 
 
 def anchored(closed: ClosedJaxpr) -> Callable[..., Any]:

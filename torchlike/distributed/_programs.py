@@ -143,5 +143,5 @@ def _next(group: ProcessGroup, kind: str, static: tuple, arrays: Sequence[Any]) 
 _last: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()  # a number of a capture's latest collective
 
 
-together.RUNNER[:] = [Together]
+together.run_with(Together)
 _calls._PART[:] = [traced]

@@ -32,7 +32,7 @@ from torchlike._executor.immediate import Abstract, uploaded
 from torchlike._executor.level import LevelValue
 from torchlike._executor.pending import Pending, settled
 from torchlike._executor.sparse import SparseValue
-from torchlike._executor.spread import USED, layout_of
+from torchlike._executor.spread import layout_of, noted
 from torchlike._ops.view import as_strided, is_conj, is_neg
 
 if TYPE_CHECKING:
@@ -229,7 +229,7 @@ def from_jax_array(array: jax.Array) -> Tensor:
     if jax.dtypes.issubdtype(array.dtype, jax.dtypes.extended):
         raise TypeError(f"jax arrays of dtype {array.dtype} have no torch dtype")
     if layout_of(array) is not None:
-        USED[:] = [True]
+        noted()
     return fresh(jax.lax.convert_element_type(array, array.dtype))
 
 

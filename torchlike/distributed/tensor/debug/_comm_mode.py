@@ -12,7 +12,7 @@ from torchlike._aten.packets import OpOverloadPacket, ops
 from torchlike._base.state import state
 from torchlike._executor.hlo import collectives
 from torchlike._executor.pending import settled
-from torchlike._executor.spread import WATCHING, layout_of
+from torchlike._executor.spread import layout_of, told, watch_with
 from torchlike._transforms.capture.compiled_function import Switch
 from torchlike.distributed._calls import COUNTING
 
@@ -87,13 +87,13 @@ class CommDebugMode:
         self.comm_counts = defaultdict(int)
         self._before.append((recorder, Switch.on))
         state.recorder, Switch.on = _AtOnce(), False
-        WATCHING.append(self._program)
+        watch_with(self._program, True)
         COUNTING.append(self._call)
         return self
 
     def __exit__(self, *exc: object) -> None:
         state.recorder, Switch.on = self._before.pop()
-        WATCHING.remove(self._program)
+        watch_with(self._program, False)
         COUNTING.remove(self._call)
 
     def get_comm_counts(self) -> dict[Any, int]:
@@ -146,8 +146,7 @@ class _AtOnce:
         """``kernel(*values)``."""
         values = tuple([settled(v) for v in values])
         if any(layout_of(v) is not None for v in values):
-            for watch in WATCHING:
-                watch(kernel, values)
+            told(kernel, *values)
         return kernel(*values)
 
     def cut(self) -> None:
