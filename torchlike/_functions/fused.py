@@ -32,7 +32,8 @@ def _int_mm(input, mat2):
 @native(
     "_scaled_dot_product_attention_math(Tensor query, Tensor key, Tensor value, Tensor? attn_mask=None, float "
     "dropout_p=0., bool is_causal=False, Tensor? dropout_mask=None, *, float? scale=None, bool enable_gqa=False) "
-    "-> (Tensor, Tensor)"
+    "-> (Tensor, Tensor)",
+    alone=True,
 )
 def _scaled_dot_product_attention_math(
     query,
@@ -208,7 +209,7 @@ def _adagrad(p, grad, total, count, *, lr, lr_decay, weight_decay, eps):
 # -- others --------------------------------------------------------------------------------------
 
 
-@native("_pad_enum(Tensor self, SymInt[] pad, int mode, float? value=None) -> Tensor", public=False)
+@native("_pad_enum(Tensor self, SymInt[] pad, int mode, float? value=None) -> Tensor", public=False, alone=True)
 def _pad_enum(input, pad, mode, value=None):
     """``torch.nn.functional.pad`` with a number for its mode."""
     names = ("reflect", "replicate", "circular", "constant")
@@ -219,7 +220,8 @@ def _pad_enum(input, pad, mode, value=None):
 
 @native(
     "_convolution_mode(Tensor input, Tensor weight, Tensor? bias, SymInt[] stride, str padding, SymInt[] dilation, "
-    "SymInt groups) -> Tensor"
+    "SymInt groups) -> Tensor",
+    alone=True,
 )
 def _convolution_mode(input, weight, bias, stride, padding, dilation, groups):
     """A convolution with padding "same" or "valid"."""

@@ -26,11 +26,14 @@ def _written(name, out, results):
     return out
 
 
-def native(text, public=True, out=False):
-    """Register a function as the aten operator of this schema, and under its name in ``torch``."""
+def native(text, public=True, out=False, alone=False):
+    """Register a function as the aten operator of this schema, and under its name in ``torch``.
+
+    ``alone``: PyTorch has no overload of it with ``out=``.
+    """
 
     def register(f):
-        SOURCE.add(Overload(text, lambda: _with_self(f)))
+        SOURCE.add(Overload(text, lambda: _with_self(f), whole=alone))
         name = text[: text.index("(")].partition(".")[0]
         if public:
             function(name)(_with_out(f) if out else f)

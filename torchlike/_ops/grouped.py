@@ -70,7 +70,7 @@ def _members(offs, n):
 
 
 @op("_grouped_mm(Tensor self, Tensor mat2, Tensor? offs=None, Tensor? bias=None, ScalarType? out_dtype=None) -> Tensor",
-    variants="function", node="GroupedMmBackward", aten=True)  # fmt: skip
+    variants="function", node="GroupedMmBackward", aten={"own": False, "out": None})  # fmt: skip
 def grouped_mm(self, mat2, offs, bias, out_dtype):
     """Products of the groups of rows, of columns or of contracted positions that end before ``offs``."""
     a, b = self, mat2

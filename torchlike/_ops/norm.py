@@ -363,7 +363,8 @@ def _rms_norm_backward(grads, input, weight, result1, normalized_shape, eps):
 
 @op("_fused_rms_norm(Tensor input, int[] normalized_shape, Tensor? weight, float? eps) "
     "-> (Tensor result0, Tensor result1)",
-    variants="", node="FusedRmsNormBackward", layout=result_layouts.of_images, aten=True,
+    variants="", node="FusedRmsNormBackward", layout=result_layouts.of_images,
+    aten={"own": False, "out": None},
     autocast={"cuda": "fp32"}, vjp={"input, weight": _rms_norm_backward},
     nondiff=(1,))  # fmt: skip
 def rms_norm(input, normalized_shape, weight, eps):

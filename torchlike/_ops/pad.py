@@ -112,7 +112,7 @@ def _mode(name, title, dims):
         def kernel(self, padding):
             return _padded(name, self, padding)
 
-    private = True if name == "circular" else None
+    private = {"own": False, "out": None} if name == "circular" else None
     casts = {"cpu": "fp32"} if name != "circular" and (title, dims) != ("reflection", 3) else None
     layout = None if name == "circular" else result_layouts.suggested
     saved = "" if name == "circular" else "padding self!"
