@@ -266,3 +266,15 @@ def test_plain_grid_sampler(t):
         y = t._grid_sampler_2d_cpu_fallback(x, grid, mode, padding, corners)
         found.append((y.detach(), y.grad_fn.name(), t.autograd.grad(y.sum(), (x, grid))))
     return found
+
+
+def test_the_module_of_process_groups_has_stores_and_work():
+    ours, theirs = torchlike.distributed, torch.distributed
+    for name in ("PrefixStore", "ReduceOp", "Store", "Work"):
+        assert getattr(ours.distributed_c10d, name) is getattr(ours, name)
+        assert getattr(theirs.distributed_c10d, name) is getattr(theirs, name)
+    for module in (ours, theirs):
+        with pytest.warns(FutureWarning, match="reduce_op` is deprecated"):
+            assert module.distributed_c10d.reduce_op.MAX == module.ReduceOp.MAX
+    with pytest.raises(AttributeError, match="FOO"):
+        ours.reduce_op.FOO  # noqa: B018

@@ -356,3 +356,15 @@ def test_histogram_demands_the_dtype_of_its_outputs():
         ]
 
     agree(told)
+
+
+@pytest.mark.parametrize("n", [7, 12, 120, 1000])
+def test_means_are_quotients_that_are_rounded_once(n):
+    ones = (np.random.RandomState(n).rand(3, n) > 0.3).astype(np.float32)
+
+    def code(t):
+        x = t.tensor(ones)
+        loss = t.nn.functional.mse_loss
+        return [x[0].mean().item(), x.mean(1).tolist(), loss(x[1], t.zeros(n)).item(), x.mean((0, 1), True).tolist()]
+
+    assert code(torchlike) == code(torch)

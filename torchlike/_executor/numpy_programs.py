@@ -197,10 +197,11 @@ _MOVES = frozenset({"broadcast_in_dim", "reshape", "squeeze", "expand_dims", "tr
                     "sort"})  # fmt: skip
 _LOOKS = frozenset({"eq", "ne", "lt", "le", "gt", "ge", "is_finite", "real", "imag"})
 _CHAINS = {"mul": "mul", "div": "mul", "add": "add", "sub": "add"}  # two of them by numbers become one
-_SAME = frozenset({"copy", "copy_p", "stop_gradient", "optimization_barrier"})
+_SAME = frozenset({"copy", "copy_p", "stop_gradient"})
 # Beside these XLA has nothing to simplify but a quotient.
 _BESIDE_QUOTIENTS = {
     *_SAME,
+    "optimization_barrier",
     "mul",
     "neg",
     "convert_element_type",
@@ -292,6 +293,10 @@ class _Builder:
             return self.jaxpr(eqn.params[_INLINED[name]], arguments)
         if name in _SAME:
             return arguments
+        if name == "optimization_barrier":  # XLA knows nothing of what is behind it
+            return [
+                self.step(("reshape", (tuple(v.aval.shape),)), (i,)) for v, i in zip(eqn.invars, arguments, strict=True)
+            ]
         if name == "add" and eqn.outvars[0].aval.dtype.kind in "fc" and not self.zeros.isdisjoint(arguments):
             place = int(arguments[0] in self.zeros)
             _demand(eqn.invars[place].aval.shape == eqn.outvars[0].aval.shape)

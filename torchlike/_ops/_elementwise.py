@@ -108,6 +108,13 @@ def widely(f, *arrays):
     return out.astype(arrays[0].dtype) if out.dtype == np.float32 else out
 
 
+def per(total, n):
+    """``total / n``, rounded once: XLA multiplies by the inverse of a number that it knows, or that is broadcast."""
+    if total.dtype.kind != "f":
+        return total / n
+    return total / lax.optimization_barrier(jnp.full(total.shape, n, total.dtype))
+
+
 def in_64_bits(f, *arrays):
     """``f`` computed in float64, where there is one, and rounded to the arrays' own dtype."""
     exact = widest(np.float64)

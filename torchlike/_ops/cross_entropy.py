@@ -12,7 +12,7 @@ from jax import lax
 from torchlike._base.dtypes import from_np, int64
 from torchlike._decl.op import op
 from torchlike._decl.words import aten, spelled, unseen
-from torchlike._ops._elementwise import demand, scalar_name, wide
+from torchlike._ops._elementwise import demand, per, scalar_name, wide
 from torchlike._ops.activation import log_softmax_along, softmax_along
 
 NONE, MEAN, SUM = 0, 1, 2
@@ -21,7 +21,7 @@ NONE, MEAN, SUM = 0, 1, 2
 def reduce(x, reduction):
     """The mean or the sum, or ``x`` itself."""
     if reduction == MEAN:
-        return jnp.mean(x)
+        return per(jnp.sum(x), x.size) if x.dtype.itemsize > 2 else jnp.mean(x)
     return jnp.sum(x) if reduction == SUM else x
 
 

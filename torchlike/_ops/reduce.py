@@ -9,6 +9,7 @@ from torchlike._decl.op import reduction
 from torchlike._decl.rules import total as total_of
 from torchlike._decl.words import aten, spelled
 from torchlike._ops._axes import axes_of, axis_of, cast, count, is_floating, spread
+from torchlike._ops._elementwise import per
 
 
 def _restored(grad, shape, dim, keepdim):
@@ -76,7 +77,7 @@ def _mean(name, x, dim, keepdim, dtype):
     axes = axes_of(dim, x.ndim)
     wide = jnp.promote_types(x.dtype, jnp.float32)  # halves are summed in float32
     total, n = total_of(x.astype(wide), axes, keepdim), count(x.shape, axes)
-    return (total / n if n else total + jnp.nan).astype(x.dtype)  # 1 / 0 would spoil the second derivative
+    return (per(total, n) if n else total + jnp.nan).astype(x.dtype)  # 1 / 0 would spoil the second derivative
 
 
 @reduction("mean(Tensor self, *, ScalarType? dtype=None) -> Tensor",

@@ -19,6 +19,7 @@ from torchlike.distributed._collectives import broadcast as broadcast
 from torchlike.distributed._collectives import gather as gather
 from torchlike.distributed._collectives import monitored_barrier as monitored_barrier
 from torchlike.distributed._collectives import reduce as reduce
+from torchlike.distributed._collectives import reduce_op as reduce_op
 from torchlike.distributed._collectives import reduce_scatter as reduce_scatter
 from torchlike.distributed._collectives import reduce_scatter_single as reduce_scatter_single
 from torchlike.distributed._collectives import reduce_scatter_tensor as reduce_scatter_tensor
@@ -84,7 +85,7 @@ from torchlike.interop.lazy import on_first_use
 
 __getattr__, __dir__ = on_first_use(__name__, {"DeviceMesh": "device_mesh", "init_device_mesh": "device_mesh"})
 
-# PyTorch defines its collectives in the module of its process groups.
-vars(distributed_c10d).update(
-    {name: globals()[name] for home in ("_collectives", "_messages") for name in globals()[home].__all__}
-)
+# PyTorch has its collectives, stores and work in the module of its process groups.
+_AS_THEIRS = [name for home in ("_collectives", "_messages") for name in globals()[home].__all__]
+_AS_THEIRS += ["PrefixStore", "ReduceOp", "Store", "Work", "reduce_op"]
+vars(distributed_c10d).update({name: globals()[name] for name in _AS_THEIRS})

@@ -1,5 +1,6 @@
 """Sums, copies and collections over the processes of a group."""
 
+import warnings
 from collections.abc import Sequence
 from datetime import timedelta
 from enum import Enum
@@ -40,6 +41,20 @@ class ReduceOp(Enum):
 
 
 ReduceOp.RedOpType = ReduceOp  # type: ignore[attr-defined]  # where PyTorch keeps the values
+
+
+class _reduce_op:
+    """The older name of :class:`ReduceOp`, which warns."""
+
+    def __getattribute__(self, name: str) -> Any:
+        if name in ReduceOp.__members__:
+            text = "`torch.distributed.reduce_op` is deprecated, please use `torch.distributed.ReduceOp` instead"
+            warnings.warn(text, FutureWarning, stacklevel=2)
+            return ReduceOp[name]
+        return object.__getattribute__(self, name)
+
+
+reduce_op = _reduce_op()
 
 
 _NOT_COMPLEX = (ReduceOp.MAX, ReduceOp.MIN, ReduceOp.PRODUCT, ReduceOp.BAND, ReduceOp.BOR, ReduceOp.BXOR)
