@@ -29,6 +29,7 @@ from torchlike._core.autograd.fields import mark
 from torchlike._core.overrides.torch_function import arm
 from torchlike._core.tensor.mutation import grad_of, lend, set_grad
 from torchlike._core.tensor.tensor import Tensor, alias, fresh, value_of
+from torchlike._executor.pending import settled
 from torchlike._executor.spread import layout_of
 from torchlike.autograd.function import Function
 from torchlike.distributed import distributed_c10d as c10d
@@ -118,7 +119,7 @@ class DTensor(Tensor):
             raise RuntimeError(
                 "DTensor.placements: a traced program has no layout until it is compiled; ask outside of it"
             )
-        if self._parts is not None and self._parts.whole is value:
+        if self._parts is not None and self._parts.are_of(value):
             return self._parts.placements
         if self._cut is not None and lies_as(value, self._device_mesh, self._cut):
             return self._cut
@@ -160,7 +161,7 @@ class DTensor(Tensor):
         """
         mesh = self._device_mesh
         value, parts = value_of(self), self._parts
-        if grad_placements is None and parts is not None and parts.whole is value:
+        if grad_placements is None and parts is not None and parts.are_of(value):
             return _Part.apply(self, mesh, parts.reduced(), parts)
         if grad_placements is not None:
             back = checked(grad_placements, mesh, self.ndim, "to_local")
@@ -240,7 +241,7 @@ class DTensor(Tensor):
             return f"DTensor(shape={list(self.shape)}, device_mesh={self._device_mesh})"
         parts = self._parts
         with torch_functions_off():
-            partial = parts is not None and parts.whole is value
+            partial = parts is not None and parts.are_of(value)
             local = repr(fresh(parts.part if partial else own(value, self._device_mesh, self._cut)))
         return f"DTensor(local_tensor={local}, device_mesh={self._device_mesh}, placements={self.placements})"
 
@@ -256,6 +257,10 @@ class Partials(NamedTuple):
     whole: Any
     part: Any
 
+    def are_of(self, value: Any) -> bool:
+        """Whether they are parts of this value: nothing has changed it since."""
+        return settled(value) is self.whole
+
     def reduced(self) -> Placements:
         """How the whole lies, and the gradient of a part."""
         return tuple(Replicate() if isinstance(p, Partial) else p for p in self.placements)
@@ -264,7 +269,7 @@ class Partials(NamedTuple):
 def with_parts(t: Any, placements: Placements, part: Any) -> Any:
     """``t`` as one that is Partial, if placements say so and there are other processes."""
     if not alone() and any(isinstance(p, Partial) for p in placements):
-        t._parts = Partials(placements, value_of(t), part)
+        t._parts = Partials(placements, settled(value_of(t)), settled(part))
     return t
 
 
@@ -321,7 +326,8 @@ def allowing(allows: Callable[[Any, tuple[Any, ...], dict[str, Any]], bool]) -> 
 
 def _value(t: Tensor) -> Any:
     value = value_of(t)
-    return getattr(value, "array", None) or value
+    array = getattr(value, "array", None)
+    return value if array is None else array
 
 
 def as_leaf(t: Tensor, mesh: DeviceMesh, requires_grad: bool) -> Any:
