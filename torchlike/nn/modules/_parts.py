@@ -1,11 +1,20 @@
 """Classes written in several files that are one class, as in PyTorch."""
 
+import inspect
 import types
 from collections.abc import Callable
 from typing import TypeVar
 
 _Class = TypeVar("_Class", bound=type)
-_OWN = ("__dict__", "__weakref__", "__doc__", "__module__", "__qualname__", "__annotations__")
+
+
+class _Empty:
+    """What it has, every class has in this version of Python."""
+
+    annotated: int
+
+
+_OWN = frozenset(vars(_Empty)) | {"__annotations__", "__qualname__"}
 
 
 def made_of(*parts: type) -> Callable[[_Class], _Class]:
@@ -24,7 +33,7 @@ def made_of(*parts: type) -> Callable[[_Class], _Class]:
                 if isinstance(member, types.FunctionType):
                     member.__qualname__ = f"{cls.__qualname__}.{name}"
                 setattr(cls, name, member)
-            cls.__annotations__.update(part.__dict__.get("__annotations__", {}))
+            cls.__annotations__.update(inspect.get_annotations(part))
         return cls
 
     return add
