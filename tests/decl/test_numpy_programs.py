@@ -291,6 +291,7 @@ def test_the_rest_is_left_to_the_compiler(name):
     ((LARGE + 1,), 1, 1),
 ])  # fmt: skip
 def test_a_kernel_is_compiled_once_it_is_worth_it(monkeypatch, shape, calls, expected):
+    assert compiling.host() is not None  # with a version of jax that is not known, a trial has been compiled now
     seen, compiled = [], compiling.compiled
     monkeypatch.setattr(compiling, "compiled", lambda *args: (seen.append(args), compiled(*args))[1])
     kernel, x = jit(lambda x: (x + x) * 2), jnp.linspace(0, 1, shape[0], dtype=jnp.float32)
