@@ -37,6 +37,7 @@ STATIC: dict[str, list] = {
     "is_causal": [False], "enable_gqa": [False], "instances": [False], "half_to_float": [False], "left": [True],
     "correction": [1], "rounding_mode": [None], "norm_type": [2.0], "left_pad": [0], "width": [1], "diagonal": [0],
     "align_corners": [False], "antialias": [False], "scales": [None], "mode": [0], "ceil_mode": [False], "blank": [0],
+    "num_chunks": [2],
 }  # fmt: skip
 
 

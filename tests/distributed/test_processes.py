@@ -1,24 +1,28 @@
 """torch.distributed of two processes, next to PyTorch's gloo: collectives, DistributedDataParallel, DTensor, FSDP."""
 
+import functools
+
 import pytest
 from process_kit import SIZE, results
 
-SCRIPTS = (
-    "collectives_script.py", "ddp_script.py", "accumulate_script.py", "averaging_script.py", "local_script.py",
-    "mesh_script.py", "spread_script.py", "states_script.py", "uneven_script.py",
-)  # fmt: skip
+PARTS = (  # each ends within the time that a test may take, beside other tests too
+    ("collectives_script.py", "ddp_script.py", "accumulate_script.py", "averaging_script.py", "local_script.py"),
+    ("mesh_script.py", "spread_script.py", "states_script.py", "uneven_script.py"),
+)
 # PyTorch refuses these on CPUs, or counts them in other ways; ours are checked by themselves
 OURS = {"bf16_compress_hook", "cut_beyond_gloo"}
 
 
 @pytest.fixture(scope="module")
 def both(tmp_path_factory):
-    return results(SCRIPTS, tmp_path_factory.mktemp("processes"))
+    """What a script gave under each library."""
+    run = functools.cache(lambda part: results(PARTS[part], tmp_path_factory.mktemp("processes")))
+    return lambda script: run(next(i for i, part in enumerate(PARTS) if script in part))[script]
 
 
-@pytest.mark.parametrize("script", SCRIPTS)
+@pytest.mark.parametrize("script", [script for part in PARTS for script in part])
 def test_the_same_as_pytorch(both, script):
-    theirs, ours = both[script]["torch"], both[script]["torchlike"]
+    theirs, ours = both(script)["torch"], both(script)["torchlike"]
     assert len(theirs[0]) > 6 and [list(found) for found in ours] == [list(found) for found in theirs]
     differ = {
         (name, rank): (theirs[rank][name], ours[rank][name])
@@ -29,6 +33,6 @@ def test_the_same_as_pytorch(both, script):
 
 
 def test_lists_of_different_shapes(both):
-    first, second = ([row[3] for row in ours["cut_beyond_gloo"]] for ours in both["collectives_script.py"]["torchlike"])
+    first, second = ([row[3] for row in ours["cut_beyond_gloo"]] for ours in both("collectives_script.py")["torchlike"])
     assert first == [[1], [1, 1], [0], [10, 11, 12], 1]
     assert second == [[1], [1, 1], [0, 1], [10, 11, 12, 13], 3]
