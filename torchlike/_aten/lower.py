@@ -6,7 +6,9 @@ from typing import Any
 
 from torchlike._aten import source
 from torchlike._aten.packets import OpOverload, ops
-from torchlike._aten.python_dispatch import has_dispatch, in_handler, invoke, leaves, normalised, without_dispatch
+from torchlike._aten.python_dispatch import in_handler, invoke, leaves, normalised
+from torchlike._base.dims import infer_size
+from torchlike._base.geometry import can_view
 from torchlike._core.dispatch.view_calls import tie
 from torchlike._core.tensor.storage import UNTRACKED
 from torchlike._core.tensor.tensor import Tensor, strided
@@ -119,14 +121,7 @@ def as_one(op: Op, named: dict[str, Any]) -> Any:
 
 def viewable(t: Any, shape: list[int]) -> bool:
     """Whether ``view`` can give this shape without a copy."""
-    if t.is_contiguous() or has_dispatch(type(t)):
-        return True
-    try:
-        with without_dispatch():
-            t.view(shape)
-    except RuntimeError:
-        return False
-    return True
+    return can_view(t._layout, infer_size(shape, t.numel())) is not None
 
 
 def arguments(op: Op, inputs: tuple, static: tuple) -> dict[str, Any]:
