@@ -17,7 +17,7 @@ import zlib
 from pathlib import Path
 
 SLOTS = 512  # collectives that are kept of each process
-_PAIR = struct.Struct("<QQ")
+_WORD = struct.Struct("@Q")  # its number and what it is, in one word, of which no other process sees a half
 
 
 class Board:
@@ -31,7 +31,7 @@ class Board:
         self.own, self.size = own, size
         self._path = _folder() / f"torchlike-{zlib.crc32(name.encode()):08x}-{name[:32]}"
         self._kept = True
-        length = SLOTS * _PAIR.size * size
+        length = SLOTS * _WORD.size * size
         descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o600)
         try:
             os.ftruncate(descriptor, length)
@@ -44,19 +44,19 @@ class Board:
         """Write down that this rank begins a collective."""
         mark = zlib.crc32(text.encode())
         self.known[mark] = text
-        _PAIR.pack_into(self._memory, self._at(self.own, number), number, mark)
+        _WORD.pack_into(self._memory, self._at(self.own, number), _upper(number) | mark)
 
     def other(self, number: int, text: str) -> tuple[int, str] | None:
         """(rank, what it does, or "" for what is new here) of one that has begun something else by this number."""
         mark = zlib.crc32(text.encode())
         for rank in range(self.size):
-            at, theirs = _PAIR.unpack_from(self._memory, self._at(rank, number))
-            if at == number and theirs != mark:
-                return rank, self.known.get(theirs, "")
+            (word,) = _WORD.unpack_from(self._memory, self._at(rank, number))
+            if word != _upper(number) | mark and word >> 32 == number & 0xFFFFFFFF:
+                return rank, self.known.get(word & 0xFFFFFFFF, "")
         return None
 
     def _at(self, rank: int, number: int) -> int:
-        return (rank * SLOTS + number % SLOTS) * _PAIR.size
+        return (rank * SLOTS + number % SLOTS) * _WORD.size
 
     def met(self) -> None:
         """All ranks are here: nobody needs the name of the memory any more."""
@@ -64,6 +64,10 @@ class Board:
             self._kept = False
             with contextlib.suppress(OSError):
                 self._path.unlink()
+
+
+def _upper(number: int) -> int:
+    return (number & 0xFFFFFFFF) << 32
 
 
 def _folder() -> Path:
