@@ -49,13 +49,12 @@ def ended(process):
 
 def results(scripts, folder):
     """What the cases of scripts gave: {script: {library: [{case: result} of each rank]}}."""
-    runs = {}
-    for t in ("torch", "torchlike"):
+    libraries = ("torch", "torchlike")  # one after the other: each waits for its other rank, for some seconds only
+    for t in libraries:
         ports = [word for script in scripts for word in (script, free_port())]
-        runs[t] = started("all_scripts.py", t, folder / f"{t}.RANK", *ports)
-    for status, out, err in finished([p for processes in runs.values() for p in processes]):
-        assert status == 0, f"{out[-2000:]}{err[-4000:]}"
+        for status, out, err in finished(started("all_scripts.py", t, folder / f"{t}.RANK", *ports)):
+            assert status == 0, f"{out[-2000:]}{err[-4000:]}"
     return {
-        script: {t: [json.loads((folder / f"{t}.{i}.{script}").read_text()) for i in range(SIZE)] for t in runs}
+        script: {t: [json.loads((folder / f"{t}.{i}.{script}").read_text()) for i in range(SIZE)] for t in libraries}
         for script in scripts
     }

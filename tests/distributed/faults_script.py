@@ -101,6 +101,7 @@ def swapped():
         d.all_reduce(many)
     tell("swapped", lambda: d.all_reduce(many if RANK else few))
     tell("again", lambda: d.all_reduce(few))
+    time.sleep(5)  # whoever has begun looks around after a while, if the other is still there
 
 
 def mismatches():
