@@ -103,9 +103,10 @@ def test_objects(name, writer, reader, legacy):
             with pytest.raises(AttributeError, match="UntypedStorage' has no attribute 'dtype'"):
                 torch.load(written(OBJECTS[name](library), library, _use_new_zipfile_serialization=False))
         return
-    if legacy and name == "generator":  # numbers follow the pickle there: PyTorch cannot read its own either
-        with pytest.raises((RuntimeError, SystemError), match="mt19937|returned a result with an exception set"):
-            reader.load(written(obj, writer, _use_new_zipfile_serialization=False), weights_only=False)
+    if legacy and name == "generator":  # numbers follow the pickle there: PyTorch takes a state of whatever memory held
+        if reader is tl:
+            with pytest.raises(RuntimeError, match="mt19937"):
+                tl.load(written(obj, writer, _use_new_zipfile_serialization=False), weights_only=False)
         return
     new = reader.load(written(obj, writer, _use_new_zipfile_serialization=not legacy), weights_only=False)
     assert described(new) == described(OBJECTS[name](writer) if name != "layers" else obj)

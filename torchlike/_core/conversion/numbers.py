@@ -68,7 +68,7 @@ def _whole(dtype: dtype, number: Any) -> tuple[bool, Any]:
     return True, whole + top + 1 if whole < 0 and dtype.np.kind == "u" else whole
 
 
-_REAL = frozenset((int, float))
+REAL = frozenset((int, float))
 _HALVES = frozenset((dtypes.float16, dtypes.bfloat16))
 
 
@@ -77,10 +77,14 @@ def demand_held(op: Kernel, inputs: Sequence[Any]) -> None:
     op = op.declaration
     for at, words in op.held:
         number = inputs[at]
-        if number.__class__ is complex or (number.__class__ in _REAL and not -127 <= number <= 127):
-            kind = _computed_in(op, inputs)
-            if not _unasked(kind, number, words):
-                fitting(dtypes.float32 if "wide" in words and kind in _HALVES else kind, number)
+        if number.__class__ in REAL:
+            if -127 <= number <= 127:  # every dtype of numbers holds them
+                continue
+        elif number.__class__ is not complex:
+            continue
+        kind = _computed_in(op, inputs)
+        if not _unasked(kind, number, words):
+            fitting(dtypes.float32 if "wide" in words and kind in _HALVES else kind, number)
 
 
 def _unasked(kind: dtype, number: Any, words: frozenset[str]) -> bool:

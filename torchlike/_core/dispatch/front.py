@@ -11,7 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import torchlike._base.dtypes as dtypes
-from torchlike._core.conversion.numbers import demand_held
+from torchlike._core.conversion.numbers import REAL, demand_held
 from torchlike._core.dispatch.dispatch import call, call_taken
 from torchlike._core.dispatch.inplace import call_inplace
 from torchlike._core.dispatch.out import call_out
@@ -95,9 +95,9 @@ def _handover(op: Op, env: dict[str, Any]) -> tuple[str, str]:
 
 
 def _held(op: Op, inputs: str) -> list[str]:
-    """Source lines that look at numbers that the dtype may not hold; those of a byte always do."""
+    """Source lines that hand over numbers that the dtype may not hold, see ``demand_held``."""
     names = [op.dynamic[at].name for at, _ in op.held]
-    tests = [f"{n}.__class__ is complex or {n}.__class__ in _REAL and not -127 <= {n} <= 127" for n in names]
+    tests = [f"(not -127 <= {n} <= 127 if {n}.__class__ in REAL else {n}.__class__ is complex)" for n in names]
     return [f"if {' or '.join(tests)}: demand_held(OP, {inputs})"] if tests else []
 
 
@@ -158,7 +158,7 @@ _ENV = {
     "Tensor": Tensor, "call": call, "call_taken": call_taken,
     "call_inplace": call_inplace, "call_out": call_out, "call_view": call_view,
     "dtype": dtypes.dtype, "_UNSET": _UNSET, "_LISTS": frozenset((list, tuple, Size)),
-    "exact": exact, "_twice": _twice, "_REAL": frozenset((int, float)), "demand_held": demand_held,
+    "exact": exact, "_twice": _twice, "REAL": REAL, "demand_held": demand_held,
     "demand_given": convert.demand_given,
     **{n: getattr(convert, n) for n in dir(convert) if n.startswith("as_")},
 }  # fmt: skip
