@@ -1,5 +1,6 @@
 """Threads: independent graphs, Hogwild on shared leaves, shared graphs, and thread-local modes."""
 
+import sys
 import threading
 from collections.abc import Callable
 
@@ -201,3 +202,15 @@ def test_training_in_threads():
     together = [None] * 4
     assert not in_threads(4, lambda i: together.__setitem__(i, train(i)))
     assert together == pytest.approx(alone)
+
+
+def test_threads_that_use_a_leaf_for_the_first_time_share_its_sink():
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        for _ in range(200):
+            leaf, products = torch.ones(2, requires_grad=True), []
+            assert not in_threads(3, lambda i, leaf=leaf, products=products: products.append(leaf * 2))
+            assert len({id(p.grad_fn.next_functions[0][0]) for p in products}) == 1
+    finally:
+        sys.setswitchinterval(interval)

@@ -386,27 +386,24 @@ DISPATCH.intercept = intercept
 
 
 _lock = threading.Lock()
-_alive = 0
 
 
 def wrappers_alive() -> bool:
     """Whether backward may meet a tensor whose class has a ``__torch_dispatch__``."""
-    return _alive > 0
+    return DISPATCH.wrappers > 0
 
 
 def count(x: Any) -> Any:
     """Note that ``x``, a tensor whose class has a ``__torch_dispatch__`` or a node that saw one, has been made."""
-    global _alive
     with _lock:
-        _alive += 1
+        DISPATCH.wrappers += 1
     weakref.finalize(x, _gone).atexit = False
     return x
 
 
 def _gone() -> None:
-    global _alive
     with _lock:
-        _alive -= 1
+        DISPATCH.wrappers -= 1
 
 
 __all__ = [

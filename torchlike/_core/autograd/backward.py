@@ -11,7 +11,7 @@ from torchlike._base.state import state
 from torchlike._core.autograd import engine
 from torchlike._core.autograd import node as nodes
 from torchlike._core.dispatch.dispatch import call, refresh
-from torchlike._core.dispatch.layers import TRANSFORMS
+from torchlike._core.dispatch.layers import DISPATCH, TRANSFORMS
 from torchlike._core.overrides import torch_function
 from torchlike._core.tensor.memory_order import restride
 from torchlike._core.tensor.tensor import Tensor, value_of, wrap
@@ -232,6 +232,12 @@ def backward(
         create_graph: record the backward, so that gradients can be differentiated.
         inputs: tensors (or edges of leaves; or a dict of them) that alone receive a gradient.
     """
+    plain = tensors.__class__ is Tensor and inputs is None and not state.function_modes  # nothing overrides the call
+    if plain and grad_tensors is None is grad_variables and not (create_graph or state.active or DISPATCH.wrappers):
+        seed = _scalar_seed(tensors)
+        if seed is not None and tensors._edge is not None:  # the usual loss
+            engine.run_loss(tensors._edge, seed, bool(retain_graph))
+            return
     if state.levels and any(level.functional for level in state.levels):
         raise RuntimeError(
             "backward() called inside a functorch transform. This is not supported, please use functorch.grad or "
@@ -242,12 +248,6 @@ def backward(
         if grad_tensors is not None:
             raise RuntimeError("`grad_tensors` and `grad_variables` were both passed to backward(); use `grad_tensors`")
         grad_tensors = grad_variables
-    plain = tensors.__class__ is Tensor and inputs is None and not state.function_modes  # nothing overrides the call
-    if plain and grad_tensors is None and not create_graph and not state.active and tensors._edge is not None:
-        seed = _scalar_seed(tensors) if engine.kind_of_task()[1] is None else None
-        if seed is not None:  # the usual loss
-            engine.run_loss(tensors._edge, seed, bool(retain_graph))
-            return
     roots = (tensors,) if plain else _as_roots(tensors)
     if inputs is not None:
         inputs = _given(inputs, "backward")
@@ -414,7 +414,7 @@ def method_backward(
     inputs: Any = None,
 ) -> None:
     """Gradients of this tensor with respect to the leaves, added to their ``.grad``."""
-    backward(self, gradient, retain_graph, create_graph, inputs=inputs)
+    backward(self, gradient, retain_graph, create_graph, None, inputs)
 
 
 method_backward.__name__, method_backward.__qualname__ = "backward", "Tensor.backward"

@@ -29,6 +29,7 @@ from torchlike._core.tensor.storage import CAPTURES
 from torchlike._core.tensor.tensor import fresh, value_of, wrap
 from torchlike._decl.derive import Derived
 from torchlike._executor import immediate
+from torchlike._executor.pending import Array
 from torchlike._executor.sparse import SparseValue
 from torchlike._executor.spread import USED, as_before
 from torchlike._ops.arithmetic import add
@@ -86,8 +87,8 @@ def run(
 
 def run_loss(edge: tuple[Node, int], seed: Any, keep: bool) -> None:
     """As ``run`` from one root, to all leaves and without history: the shortest way."""
-    roots = (edge,)
-    task, (node, nr) = _Task(roots, keep, False, True, ()), edge
+    roots, (node, nr) = (edge,), edge
+    task = _Task(roots, keep, False, True, ())
     task.deliver(node, nr, seed if node._ex is None else task.fitting(node, nr, seed))
     (_in_thread if task.depth % _DEPTH == _DEPTH - 1 else _run)(task, roots)
 
@@ -190,6 +191,8 @@ class _Task:
         buffer = self.buffers.get(node)
         if buffer is None:
             buffer = self.buffers[node] = [None] * node._arity
+            buffer[nr] = grad
+            return
         old = buffer[nr]
         if old is None:
             buffer[nr] = grad
@@ -220,33 +223,24 @@ class _Task:
         return self.raw(self.tensor(grad).sum_to_size(shape).to(from_np(dtype)))
 
     def run(self) -> None:
+        if self.needed is None and not self.create and self._quick and not anomaly.current.enabled:
+            self.run_values()
+            return
         ready, buffers, awaited, needed = self.ready, self.buffers, self.awaited, self.needed
-        # the short way: values, no captures
-        plain = needed is None and not self.create and self._quick and not anomaly.current.enabled
         pushed, release, wanted = len(ready), not self.keep, self.wanted
-        direct = not plain and not anomaly.current.enabled  # nodes that nobody watches need no more than ``apply``
+        direct = not anomaly.current.enabled  # nodes that nobody watches need no more than ``apply``
         while ready:
             node = heappop(ready)[2]
             grads = buffers.pop(node, None)
-            if not plain:
-                self.node = None
-                if node in self.ends:
-                    if grads is not None and node in self.wanted:
-                        self.capture(node, self.wanted[node], grads)
-                    continue
+            self.node = None
+            if node in self.ends:
+                if grads is not None and node in self.wanted:
+                    self.capture(node, self.wanted[node], grads)
+                continue
             if needed is not None and node not in needed:
                 results = repeat(None)
             elif grads is None:
                 results = repeat(None) if node._is_quiet() else self.step(node, [None] * node._arity) or repeat(None)
-            elif plain and node._ex is None and node._simple:
-                results = node.apply(grads)
-                if release and node._kept:
-                    node._release()
-                if node._ex is not None:  # an unpack hook has registered one
-                    results = self.after(node, results, grads)
-            elif plain and node._ex is None and node._is_plain_sink():
-                self.accumulate_into(node.variable, grads[0])
-                continue
             elif direct and node._ex is None and node._simple and node not in wanted:
                 self.node = node
                 results = self.apply(node, grads)
@@ -258,6 +252,41 @@ class _Task:
                 leaf = node.variable
                 self.captured[node, 0] = self.tensor(self.in_grad_dtype(leaf, grads[0]) if leaf._ex else grads[0])
                 continue
+            else:
+                results = self.step(node, grads) or repeat(None)
+            for edge, grad in zip(node._edges, results):  # noqa: B905  (the keyword costs as much as two rounds)
+                if edge is None or edge[0] is None:
+                    continue
+                target, nr = edge
+                if grad is not None:
+                    self.deliver(target, nr, self.fitting(target, nr, grad, node))
+                left = awaited[target] = awaited[target] - 1
+                if not left:
+                    pushed += 1
+                    heappush(ready, (-target._seq, pushed, target))
+        self.node = None
+
+    def run_values(self) -> None:
+        """As :func:`run`, where gradients are values and all go to the leaves, with nobody watching: the short way."""
+        ready, buffers, awaited = self.ready, self.buffers, self.awaited
+        pushed, release, sink, follows = len(ready), not self.keep, nodes.AccumulateGrad, None
+        while ready or follows is not None:
+            node = heappop(ready)[2] if follows is None else follows
+            follows = None  # what alone is ready after a node needs no queue
+            grads = buffers.pop(node, None)
+            if grads is None:
+                results = repeat(None) if node._is_quiet() else self.step(node, [None] * node._arity) or repeat(None)
+            elif node._ex is not None:
+                results = self.step(node, grads) or repeat(None)
+            elif node.__class__ is sink and node.variable._rg and node.variable._ex is None:
+                self.accumulate_into(node.variable, grads[0])
+                continue
+            elif node._simple:
+                results = node.apply(grads)
+                if release and node._kept:
+                    node._release()
+                if node._ex is not None:  # an unpack hook has registered one
+                    results = self.after(node, results, grads)
             else:
                 results = self.step(node, grads) or repeat(None)
             for edge, grad in zip(node._edges, results):  # noqa: B905  (the keyword costs as much as two rounds)
@@ -274,9 +303,17 @@ class _Task:
                     else:
                         self.deliver(target, nr, grad)
                 left = awaited[target] = awaited[target] - 1
-                if not left:
+                if left:
+                    continue
+                if follows is None and not ready:
+                    follows = target
+                    continue
+                if follows is not None:
                     pushed += 1
-                    heappush(ready, (-target._seq, pushed, target))
+                    heappush(ready, (-follows._seq, pushed, follows))
+                    follows = None
+                pushed += 1
+                heappush(ready, (-target._seq, pushed, target))
         self.node = None
 
     def touch(self, roots: Sequence[Any]) -> None:
@@ -430,10 +467,15 @@ class _Task:
         with adding:
             old = grad_of(leaf) if CAPTURES else leaf._grad
             if old is None:
-                plain = leaf._view is None and not self.create
-                if USED and plain:
+                if leaf._view is not None or self.create:
+                    set_grad(leaf, self.first_gradient(leaf, grad))
+                    return
+                if USED:
                     grad = as_before(leaf._storage.value, grad)
-                set_grad(leaf, fresh(grad) if plain else self.first_gradient(leaf, grad))
+                if CAPTURES or grad.__class__ is not Array:
+                    set_grad(leaf, fresh(grad))
+                else:
+                    leaf._grad = fresh(grad)
             elif self.create:
                 first = grad if isinstance(old._storage.value, SparseValue) else old  # dense + sparse, never the other
                 set_grad(leaf, call(add, (first, old if first is grad else grad, None), ()))
@@ -477,7 +519,9 @@ def _count_edges(roots: Sequence[Any], ends: Collection[Node] = ()) -> dict[Any,
     awaited = {roots[0][0]: 0} if len(roots) == 1 else dict.fromkeys([node for node, _ in roots], 0)
     stack = list(awaited)
     for node in stack:  # which grows
-        for edge in node._edges if node not in ends else ():
+        if ends and node in ends:
+            continue
+        for edge in node._edges:
             if edge is None:
                 continue
             target = edge[0]

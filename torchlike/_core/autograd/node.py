@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import threading
 import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
@@ -193,21 +192,21 @@ _new = object.__new__
 
 def accumulator(t: Tensor) -> AccumulateGrad:
     """The leaf's AccumulateGrad, one as long as a graph holds it."""
-    with _making:
-        ref = t._acc
-        node = ref() if ref is not None else None
-        if node is None:
-            node = _new(AccumulateGrad)
-            node.variable, node._edges, node._seq = t, (), LEAF_SEQUENCE
-            hooks = None if t._ex is None else t._ex.get("tensor_hooks")
-            node._ex = {"tensor_hooks": hooks} if hooks else None
-            if CAPTURES:
-                change(t)
-            t._acc = weakref.ref(node)
+    before = t._acc
+    node = before() if before is not None else None
+    if node is not None:
         return node
-
-
-_making = threading.RLock()  # two threads may use the leaf for the first time
+    node = _new(AccumulateGrad)
+    node.variable, node._edges, node._seq, node._ex = t, (), LEAF_SEQUENCE, None
+    if CAPTURES:
+        change(t)
+    ref = weakref.ref(node)
+    if t._ex is not None and (hooks := t._ex.get("tensor_hooks")):
+        node._ex = {"tensor_hooks": hooks}
+    if t._acc is before:  # no call up to the next line: no other thread comes between the two
+        t._acc = ref
+        return node
+    return accumulator(t)
 
 
 def edge_of(t: Tensor) -> Edge:

@@ -125,16 +125,15 @@ class OpNode(SavesTensors):
         for i in plan.diff:
             grad = grads[i]
             arguments.append(_zeros(plan.outs[i]) if grad is None else grad)
-        results, kernel = (), plan.kernel
-        if kernel is not None:
-            compiled = kernel.kernels.get(()) or immediate.compiled(kernel, ())
-            recorder = state.recorder
-            try:
-                results = (
-                    compiled(*arguments) if recorder is None else recorder.record(compiled, arguments, kernel.name)
-                )
-            except (TypeError, ValueError):
-                results = immediate.run(kernel, (), arguments)
+        kernel = plan.kernel
+        if kernel is None:
+            return plan.routed(arguments, ())
+        compiled = kernel.kernels.get(()) or immediate.compiled(kernel, ())
+        recorder = state.recorder
+        try:
+            results = compiled(*arguments) if recorder is None else recorder.record(compiled, arguments, kernel.name)
+        except (TypeError, ValueError):
+            results = immediate.run(kernel, (), arguments)
         return results if plan.route is None else plan.routed(arguments, results)
 
     def _apply_tensors(self, grads: Grads, call: Callable[..., Any], made_by: Edge = None) -> Grads:

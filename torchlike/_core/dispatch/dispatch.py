@@ -14,11 +14,12 @@ import numpy as np
 from torchlike._base.state import state
 from torchlike._core.autograd import node as nodes
 from torchlike._core.autograd import operator_node
+from torchlike._core.autograd.node_maker import node_of
 from torchlike._core.dispatch.layers import DISPATCH, LAYERS, SPARSE, Call, Form
 from torchlike._core.tensor import memory_order as layouts
 from torchlike._core.tensor.arguments import KIND, plain, with_numbers
 from torchlike._core.tensor.mutation import current, set_history
-from torchlike._core.tensor.tensor import Tensor, alias, value_of, wrap
+from torchlike._core.tensor.tensor import Tensor, value_of, wrap
 from torchlike._core.tensor.view_creation import UNRECORDED, refusal
 from torchlike._core.tensor.views import reader
 from torchlike._decl import derive, rules
@@ -27,13 +28,11 @@ from torchlike._executor.failure import translate
 from torchlike._executor.pending import Array
 
 if TYPE_CHECKING:
-    from torchlike._core.autograd.operator_node import OpNode
     from torchlike._core.typed import Inputs
     from torchlike._decl.derive import Kernel, Plan
     from torchlike._decl.typed import Static, Values
 
 _get = KIND.get
-next_sequence = nodes.next_sequence
 
 
 def call(op: Kernel, inputs: Inputs, static: Static) -> Any:
@@ -70,12 +69,15 @@ def call(op: Kernel, inputs: Inputs, static: Static) -> Any:
         out = translate(op, static, values, error)
     if op.checked is not None:
         out = immediate.verified(op, static, values, out)
-    if record and state.grad:
-        out = _record(op, inputs, static, values, out)
-    elif out.__class__ is tuple:
-        out = tuple([wrap(v) for v in out])
+    if out.__class__ is tuple:
+        out = _record(op, inputs, static, values, out) if record and state.grad else tuple([wrap(v) for v in out])
     else:
         out = wrap(out)
+        if record and state.grad:
+            plan = plan_for(op, inputs, static, values)
+            if plan is not None:
+                out._edge = ((plan.make or node_of)(op, plan, inputs, (out,)), 0)
+                out._rg = True
     if strided and op.layout is not None:
         layouts.inherit_strides(op, inputs, static, out)
     if op.returns is not None:
@@ -139,9 +141,11 @@ def with_results(op: Kernel, inputs: Inputs, static: Static, results: Any) -> An
 def plan_for(op: Kernel, inputs: Sequence[Any], static: Static, values: Values) -> Plan | None:
     """The derivative plan of this call, from the cache or made now; None if nothing is differentiable."""
     count, array = len(values), Array  # straight code for the usual calls
-    if count == 1 and values[0].__class__ is array:
+    if values[0].__class__ is not array:
+        key = _key(inputs, static, values)
+    elif count == 1:
         key = static, values[0].aval, inputs[0]._rg
-    elif 1 < count < 4 and values[0].__class__ is array is values[1].__class__ and (count == 2 or values[2] is None):
+    elif values[1].__class__ is array and (count == 2 or count == 3 and values[2] is None):
         key = static, values[0].aval, inputs[0]._rg, values[1].aval, inputs[1]._rg, count
     else:
         key = _key(inputs, static, values)
@@ -203,47 +207,17 @@ def _record(op: Kernel, inputs: Inputs, static: Static, values: Values, out: Any
     if out.__class__ is not tuple:
         t = wrap(out)
         if plan is not None:
-            t._edge = (_node(op, plan, inputs, (t,)), 0)
+            t._edge = ((plan.make or node_of)(op, plan, inputs, (t,)), 0)
             t._rg = True
         return t
     outs = [wrap(v) for v in out]
     if plan is not None:
-        node = _node(op, plan, inputs, outs)
+        node = (plan.make or node_of)(op, plan, inputs, outs)
         for i in plan.diff:
             t = outs[i]
             t._edge = (node, i)
             t._rg = True
     return tuple(outs)
-
-
-def _node(op: Kernel, plan: Plan, inputs: Inputs, outs: Sequence[Any]) -> OpNode:
-    edges, saved, versions = [], [], []
-    for i in plan.wanted:
-        t = inputs[i]
-        edge = t._edge
-        if edge is None:
-            sink = t._acc
-            sink = None if sink is None else sink()
-            edge = (nodes.accumulator(t) if sink is None else sink, 0)
-        edges.append(edge)
-    for i in plan.inputs:
-        t = inputs[i]
-        saved.append(t)
-        versions.append(t._vc.version if t.__class__ is Tensor or _get(t.__class__) == 1 else None)
-    for i in plan.outputs:
-        t = alias(outs[i])
-        saved.append(t)
-        versions.append(t._vc.version)
-    cls = plan.node_class
-    if cls is None or plan.apart:
-        node = operator_node.make(op, plan, edges, saved, versions)
-    else:  # the same without a call
-        node = cls()
-        node.plan, node._edges, node._kept, node._versions = plan, edges, saved, versions
-        node._arity, node._seq, node._ex = plan.arity, next_sequence(), None
-    if nodes.WATCHERS:
-        nodes.watch(node)
-    return node
 
 
 def refresh(t: Tensor) -> None:

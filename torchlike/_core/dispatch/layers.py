@@ -112,9 +112,10 @@ class DispatchLayer(Layer):
         detach: ``detach(tensor)``, as a ``__torch_dispatch__`` gives it, None if none sees it.
         intercept: ``intercept(overload, args, kwargs)``, a call of a ``torch.ops`` object.
         task: ``task()``, the (class, seed of gradients) of a backward that is shown, None where none would be.
+        wrappers: how many tensors and nodes a backward may meet whose classes have a ``__torch_dispatch__``.
     """
 
-    __slots__ = ("announce", "detach", "has", "intercept", "show", "takes", "task")
+    __slots__ = ("announce", "detach", "has", "intercept", "show", "takes", "task", "wrappers")
 
     def __init__(self) -> None:
         super().__init__("__torch_dispatch__", flags.DISPATCH, switches=False, outputs=True)
@@ -125,6 +126,7 @@ class DispatchLayer(Layer):
         self.task: Callable[[], Any] = lambda: None
         self.show: Any = None
         self.announce: Any = None
+        self.wrappers = 0
 
 
 state = flags.state
