@@ -527,6 +527,13 @@ def scaled_cases(rank):
 
 
 @case
+def in_one_order(rank):
+    """Collectives, operators over both processes and both in turn, which each rank begins after waits of its own."""
+    mixed = importlib.import_module("in_turn")
+    return mixed.rounds(t, line(), rank, 12)
+
+
+@case
 def collectives_that_ran(rank):
     debug = importlib.import_module(f"{t.__name__}.distributed.tensor.debug")
     F, world = importlib.import_module(f"{t.__name__}.distributed._functional_collectives"), d.group.WORLD

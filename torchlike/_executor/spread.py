@@ -23,12 +23,24 @@ if TYPE_CHECKING:
 Abstract = jax.ShapeDtypeStruct
 # Not empty once a value was spread in this process: before, nobody asks.
 USED: list[bool] = []
+# Not empty once a value lay over several processes.
+SPANNING: list[bool] = []
+_before_spanning: list[Callable[[], None]] = []
 _watchers: list[Callable[[Any, tuple[Any, ...]], None]] = []
 
 
-def noted() -> None:
-    """From now on somebody asks: a value is spread."""
+def noted(sharding: Sharding) -> None:
+    """From now on somebody asks: a value is spread so, or about to be."""
     USED[:] = [True]
+    if not SPANNING and not sharding.is_fully_addressable:
+        for call in _before_spanning:
+            call()
+        SPANNING[:] = [True]
+
+
+def before_spanning(call: Callable[[], None]) -> None:
+    """Call ``call()`` before the first value over several processes is made."""
+    _before_spanning.append(call)
 
 
 def watch_with(watcher: Callable[[Any, tuple[Any, ...]], None], wanted: bool) -> None:
@@ -55,7 +67,7 @@ def laid(value: Value, sharding: Sharding) -> Any:
     value = settled(value)
     if isinstance(value, jax.core.Tracer):
         return jax.lax.with_sharding_constraint(value, sharding)
-    noted()
+    noted(sharding)
     if value.__class__ is Abstract:
         return Abstract(value.shape, value.dtype, sharding=sharding)
     if value.__class__ is not Array or value.sharding == sharding:

@@ -1,4 +1,13 @@
-"""One collective: its number, its comparison between ranks, its start, and the wait for it with an end."""
+"""One collective: its number, its comparison between ranks, its start, and the wait for it with an end.
+
+Note [One at a time]
+~~~~~~~~~~~~~~~~~~~~
+Collectives run in a thread of their own, programs over several processes where they are called: eager operators of
+DTensors, compiled steps. XLA's transport takes the bytes of one for those of another where two ranks run them in
+different orders, which threads of one process do by chance. So in a process that has values over several processes one
+of them runs at a time: a collective begins when all is done that its caller has launched before, and the call, with
+``async_op=True`` too, returns when the collective is done.
+"""
 
 import functools
 import time
@@ -14,11 +23,12 @@ from torchlike._base.state import no_grad, state
 from torchlike._core.tensor.mutation import write
 from torchlike._core.tensor.tensor import Tensor, array_of, wrap
 from torchlike._executor.immediate import uploaded
-from torchlike._executor.spread import copy_here
+from torchlike._executor.spread import SPANNING, before_spanning, copy_here
 from torchlike._transforms.capture.recording import Unsupported
 from torchlike.distributed import _runtime, _xla
 from torchlike.distributed._peek import Board
 from torchlike.distributed._runtime import DistBackendError
+from torchlike.distributed._watch import waiting
 from torchlike.distributed.distributed_c10d import ProcessGroup, compares
 from torchlike.futures import Future
 
@@ -205,13 +215,43 @@ def begun(
                 group.seen.add((name, *facts))
             else:
                 _demand_alike(group, number, said, False)
-        arrival = _xla.Arrival(launch)
+        arrival = _xla.Arrival(_after_all(launch) if SPANNING else launch)
 
     def arrive(seconds: float | None) -> Any:
+        if failed:
+            raise failed[0]
         _await(group, number, title, arrival, group.seconds() if seconds is None else seconds, said)
         return finish(arrival.arrays)
 
+    failed: list[Exception] = []
+    if SPANNING:  # see Note [One at a time]
+        try:
+            _await(group, number, title, arrival, group.seconds(), said)
+        except Exception as error:  # which its wait() tells
+            failed.append(error)
     return Work(arrive, arrival.is_here)
+
+
+def _after_all(launch: Callable[[], list[Any]]) -> Callable[[], list[Any]]:
+    """``launch``, once all is done that this thread has launched until now."""
+    before = _xla.launched()
+
+    def launch_then() -> list[Any]:
+        jax.block_until_ready(before)
+        return launch()
+
+    return launch_then
+
+
+def _end_of_collectives() -> None:
+    """Wait for those that have begun: from now on one runs at a time."""
+    if _runtime.connection.broken:
+        raise DistBackendError(f"tensors over several processes: {_runtime.connection.broken}")
+    with waiting():
+        _xla.Arrival(list).wait(None)
+
+
+before_spanning(_end_of_collectives)
 
 
 def _board(group: ProcessGroup) -> Board | None:

@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
-from jax.sharding import Mesh, NamedSharding, PartitionSpec
+from jax.sharding import Mesh, NamedSharding, PartitionSpec, SingleDeviceSharding
 
 from torchlike._executor.spread import first_piece
 
@@ -174,6 +174,27 @@ def _lifted(x: Any, size: int, sharding: NamedSharding) -> jax.Array:
     return jax.make_array_from_single_device_arrays(shape, sharding, [x])
 
 
+# -- what this thread has launched -------------------------------------------------------------------------------------
+
+
+def launched() -> list[jax.Array]:
+    """Arrays that are here once all programs are done which this thread has launched on devices of this process.
+
+    XLA runs the programs of a thread in their order: those of one device, and those of several.
+    """
+    return [program(value) for program, value in _fences()]
+
+
+@functools.cache
+def _fences() -> list[tuple[Any, jax.Array]]:
+    devices = jax.local_devices()
+    mesh = Mesh(np.array(devices), (AXIS,))
+    places: list[Any] = [SingleDeviceSharding(d) for d in devices]
+    places += [NamedSharding(mesh, PartitionSpec(AXIS))] * (len(devices) > 1)
+    values = [jax.device_put(np.zeros(len(place.device_set)), place) for place in places]
+    return [(jax.jit(jnp.negative).lower(value).compile(), value) for value in values]
+
+
 # -- waiting with an end -----------------------------------------------------------------------------------------------
 
 
@@ -191,8 +212,8 @@ class Arrival:
         """Whether nothing is awaited."""
         return self._here.is_set()
 
-    def wait(self, seconds: float) -> bool:
-        """Whether it is here within some seconds; ``error`` is then what went wrong."""
+    def wait(self, seconds: float | None) -> bool:
+        """Whether it is here within some seconds (None: as long as it takes); ``error`` is then what went wrong."""
         return self._here.wait(seconds)
 
     def run(self) -> None:

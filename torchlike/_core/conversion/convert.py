@@ -228,8 +228,9 @@ def from_jax_array(array: jax.Array) -> Tensor:
         raise TypeError(f"expected jax.Array (got {type(array).__name__}); use torch.as_tensor for other data")
     if jax.dtypes.issubdtype(array.dtype, jax.dtypes.extended):
         raise TypeError(f"jax arrays of dtype {array.dtype} have no torch dtype")
-    if layout_of(array) is not None:
-        noted()
+    layout = layout_of(array)
+    if layout is not None:
+        noted(layout)
     return fresh(jax.lax.convert_element_type(array, array.dtype))
 
 

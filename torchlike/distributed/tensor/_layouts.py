@@ -13,7 +13,7 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from torchlike._executor.pending import settled
 from torchlike._executor.references import sharing
-from torchlike._executor.spread import laid, told
+from torchlike._executor.spread import laid, noted, told
 from torchlike.distributed._watch import waiting, watched
 from torchlike.distributed.device_mesh import DeviceMesh
 from torchlike.distributed.tensor.placement_types import Partial, Placement, Replicate, Shard
@@ -221,6 +221,7 @@ def _joined(value: Any, mesh: DeviceMesh, placements: Placements, function: str,
 
 def _over_all(part: Any, shape: tuple[int, ...], sharding: NamedSharding) -> Any:
     """The array of all processes, of ``shape``, whose part here lies over this process's devices as the whole does."""
+    noted(sharding)
     pieces = {piece.device: piece.data for piece in part.addressable_shards}
     here = [d for d in sharding.mesh.devices.flat if d in pieces]
     return sharing(jax.make_array_from_single_device_arrays(shape, sharding, [pieces[d] for d in here]), part)
