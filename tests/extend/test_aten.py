@@ -240,3 +240,16 @@ def test_namespaces():
     assert "add" in dir(aten) and repr(torchlike.ops.aten) == repr(torch.ops.aten)
     assert repr(aten.add) == repr(torch.ops.aten.add) and str(torchlike.ops.fresh) == str(torch.ops.fresh)
     assert torchlike.ops.loaded_libraries == set()
+
+
+def test_overloads_give_plain_tuples():
+    def kinds(t):
+        x, a = t.ones(2, 3), t.ops.aten
+        results = (
+            a.max.dim(x, 0), a.sort.default(x), a.linalg_qr.default(x),
+            a.native_layer_norm.default(x, [3], None, None, 1e-5),
+            a._fused_rms_norm.default(x, [3], None, 1e-5), a._weight_norm_interface.default(x, x[:, :1]), t.max(x, 0),
+        )  # fmt: skip
+        return [type(r).__name__ for r in results]
+
+    agree(kinds)

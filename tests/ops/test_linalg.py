@@ -1,9 +1,12 @@
 """Linear algebra: values, derivatives (through what does not depend on signs and phases), errors."""
 
+import math
+
 import jax
 import numpy as np
 import pytest
 import torch
+from both import agree
 from oracle import check
 
 import torchlike
@@ -329,6 +332,13 @@ def test_out():
 def test_singular_under_jit_gives_infinities():
     got = jax.jit(lambda v: torchlike.linalg.inv(torchlike.from_jax_array(v)).jax())(ZERO)
     assert not np.isfinite(np.asarray(got)).any()
+
+
+def test_the_sign_of_a_determinant_that_is_nan_is_zero():
+    nan = math.nan
+    for rows in ([[nan, 1.0], [1.0, 2.0]], [[4.0, 2.0, 0.0], [2.0, nan, 0.0], [0.0, 0.0, 9.0]]):
+        agree(lambda t, rows=rows: [str(x.item()) for x in t.linalg.slogdet(t.tensor(rows))])
+        agree(lambda t, rows=rows: str(t.logdet(t.tensor(rows)).item()))
 
 
 def test_grad_fn_names():

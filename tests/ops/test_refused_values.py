@@ -36,6 +36,16 @@ REFUSED = [
         )
     ],
     *[
+        case.format(v)
+        for v in ("1e300", "1e300j", "complex(1, -1e300)")
+        for case in (
+            "t.index_fill(t.ones(3, dtype=t.complex64), 0, t.tensor([0]), {})",
+            "t.ones(3, dtype=t.complex64).scatter_(0, t.tensor([0]), {})",
+            "t.ones(3).index_fill_(0, t.tensor([0]), {})",
+            "t.ones(3).scatter(0, t.tensor([0]), {})",
+        )
+    ],
+    *[
         case.format("1 + 2j")
         for case in (
             "t.lerp(t.ones(3), t.ones(3), {})",

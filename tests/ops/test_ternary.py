@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import torch
+from both import agree
 from oracle import check, check_error
 from pointwise_cases import BOOLS, BRAIN, COMPLEX, EDGES, HALF, INF, INTS, MATRIX, NAN, forward, twice
 
@@ -85,6 +86,19 @@ def test_lerp():
     check(lambda t, x, y, w: t.lerp(x, y, w), MATRIX, MATRIX[0] * 3, np.linspace(-1, 2, 4))
     check(lambda t, x, y, w: x.lerp(y, w), COMPLEX[1:4], COMPLEX[4:7], COMPLEX[3:6])
     forward(lambda t, x, y: x.clone().lerp_(y, 0.3), MATRIX, MATRIX[::-1].copy())
+    for weight, kind in ((0.3, "float64"), (0.3, "bfloat16"), (True, "bool"), (2, "int64")):  # without dimensions
+        forward(lambda t, x, w=weight, k=kind: t.lerp(x, x + 1, t.tensor(w, dtype=getattr(t, k))), HALF)
+        forward(lambda t, x, w=weight, k=kind: t.lerp(x[0], x[1], t.tensor(w, dtype=getattr(t, k))), HALF)
+    forward(lambda t, x: t.lerp(x, x + 1, t.tensor(0.3 + 1j)), MATRIX.astype(np.float32))
+
+
+def test_the_gradient_of_a_weight_without_dimensions_has_its_dtype():
+    def grads(t):
+        x, w = t.ones(3, requires_grad=True), t.tensor(0.25, dtype=t.float64, requires_grad=True)
+        t.lerp(x, t.zeros(3), w).sum().backward()
+        return [(g.tolist(), str(g.dtype)) for g in (x.grad, w.grad)]
+
+    agree(grads)
 
 
 @pytest.mark.parametrize("name", ["addcmul", "addcdiv"])

@@ -54,6 +54,7 @@ class OpOverload:
         self.py_kernels: dict[DispatchKey, Callable] = {}
         self.python_key_table: dict[type, Callable] = {}
         self._returns_one = len(schema.returns) == 1 and str(schema.returns[0].type) == "Tensor"
+        self._several = len(schema.returns) > 1
         self.is_view = not schema.is_mutable and schema._is_view_op()
         self._places = [i for i, a in enumerate(schema.arguments) if str(a.real_type) == _PLACES]
 
@@ -118,12 +119,13 @@ class OpOverload:
         if self._places:
             args = self._listed(args)
         try:
-            return DISPATCH.intercept(self, args, kwargs)
+            out = DISPATCH.intercept(self, args, kwargs)
         except TypeError:
             problem = _misfit(self._schema, args, kwargs, numbers=True)
             if problem is None:
                 raise
             raise RuntimeError(problem) from None
+        return tuple(out) if self._several and isinstance(out, tuple) else out  # without the names of public results
 
     def _listed(self, args: tuple) -> tuple:
         """The arguments, with a tensor in place of a list of indices taken apart."""

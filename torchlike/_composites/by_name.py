@@ -12,6 +12,7 @@ from torchlike._aten.tags import Tag
 from torchlike._core.dispatch.bind import FUNCTIONS
 from torchlike._core.tensor.tensor import Tensor
 from torchlike._decl.function_schema import FunctionSchema, parse_schema
+from torchlike._decl.op import REGISTRY
 from torchlike.nn import functional
 
 _PREFIXES = {"linalg_": linalg, "special_": special, "fft_": fft}
@@ -35,7 +36,10 @@ def _named(name: str) -> Any:
 
 def _takes_out(function: Callable) -> bool:
     found = inspect.signature(function).parameters
-    return "out" in found or [p.kind for p in found.values()] == _FREE
+    if [p.kind for p in found.values()] != _FREE:
+        return "out" in found
+    declared = [op for op in REGISTRY.values() if op.schema.name == function.__name__]
+    return not declared or any(["out" in op.variants for op in declared])
 
 
 def _maker(text: str) -> Callable[[], Callable]:

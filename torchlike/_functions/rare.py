@@ -5,7 +5,7 @@ from typing import Any, NoReturn
 import torchlike._base.dtypes as dtypes
 from torchlike._base.layout import has_overlap, is_dense, memory_order
 from torchlike._core.dispatch.inplace import call_inplace
-from torchlike._core.tensor.tensor import MemoryFormat, Tensor, strided
+from torchlike._core.tensor.tensor import MemoryFormat, Tensor, sparse_coo, strided
 from torchlike._functions._install import FUNCTIONS, both, function, method, prop
 from torchlike._ops import embed
 
@@ -200,8 +200,17 @@ def _aminmax(input, dim=None, keepdim=False):
     return tuple(FUNCTIONS["aminmax"](input, dim=dim, keepdim=keepdim))
 
 
+@function("values_copy")
+def _values_copy(input):
+    """A copy of ``input.values()``, of compressed sparse tensors."""
+    if input.layout in (strided, sparse_coo):
+        raise NotImplementedError(
+            f"values_copy(): the layout {input.layout} has no kernel in PyTorch either; use input.values().clone()"
+        )
+    return input.values().clone()
+
+
 _refused("native_norm", "it is PyTorch's kernel for sparse tensors; use torch.linalg.vector_norm")
-_refused("values_copy", "PyTorch has it for nested tensors only; use input.values().clone()")
 _refused("indices_copy", "PyTorch has no kernel for it either; use input.indices().clone()")
 _refused("hsmm", "its result is half sparse; use torch.sparse.mm(mat1, mat2)")
 _refused("saddmm", "use torch.sspaddmm")

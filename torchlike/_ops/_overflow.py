@@ -3,7 +3,11 @@
 import numpy as np
 from jax import numpy as jnp
 
-_C_NAMES = {"uint8": "uint8_t", "int8": "int8_t", "int16": "int16_t", "int32": "int", "float16": "c10::Half"}
+C_NAMES = {
+    "float32": "float", "float64": "double", "float16": "c10::Half", "bfloat16": "c10::BFloat16", "int32": "int",
+    "int64": "int64_t", "int16": "int16_t", "int8": "int8_t", "uint8": "uint8_t", "complex64": "c10::complex<float>",
+}  # fmt: skip
+_OF_FEW_BITS = frozenset(("uint8", "int8", "int16", "int32", "float16"))
 
 
 def overflow(tensor, *numbers, halves=True, promotes=True):
@@ -13,13 +17,17 @@ def overflow(tensor, *numbers, halves=True, promotes=True):
     if it ``promotes``; those beside float16 are where ``halves`` says so.
     """
     dtype = tensor.dtype
-    name = _C_NAMES.get(dtype.name)
-    if name is None or dtype.kind == "f" and not halves:
+    if dtype.name not in _OF_FEW_BITS or dtype.kind == "f" and not halves:
         return None, None
     flags = [beyond(dtype, n) for n in numbers if n is not None and not (promotes and _promotes(dtype, n))]
     if not flags:
         return None, None
-    return jnp.any(jnp.stack(flags)), lambda: RuntimeError(f"value cannot be converted to type {name} without overflow")
+    return jnp.any(jnp.stack(flags)), lambda: error(dtype)
+
+
+def error(dtype):
+    """The exception for a number that a dtype does not hold."""
+    return RuntimeError(f"value cannot be converted to type {C_NAMES.get(dtype.name, dtype.name)} without overflow")
 
 
 def _promotes(dtype, number):
@@ -27,11 +35,13 @@ def _promotes(dtype, number):
 
 
 def beyond(dtype, number):
-    """Whether a real dtype does not hold a number; small negative integers wrap in unsigned ones, as PyTorch's."""
+    """Whether a dtype does not hold a number; small negative integers wrap in unsigned ones, as PyTorch's."""
     number = jnp.asarray(number)
+    if number.dtype.kind == "c" and dtype.kind == "c":
+        return beyond(dtype, number.real) | beyond(dtype, number.imag)
     if number.dtype.kind in "bc":
         return jnp.zeros((), bool)
-    if jnp.issubdtype(dtype, jnp.floating):
+    if jnp.issubdtype(dtype, jnp.inexact):
         return (abs(number) > float(jnp.finfo(dtype).max)) & (abs(number) != jnp.inf)
     limits = np.iinfo(dtype)
     wraps = dtype.kind == "u" and number.dtype.kind in "iu"

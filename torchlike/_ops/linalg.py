@@ -147,7 +147,7 @@ def _slogdet(a):
     if not a.shape[-1]:
         return jnp.ones(a.shape[:-2], a.dtype), jnp.zeros(a.shape[:-2], real)
     sign, log = jnp.linalg.slogdet(a)
-    return sign, log
+    return (sign if jnp.iscomplexobj(sign) else jnp.where(jnp.isnan(log), 0, sign)), log
 
 
 @op("linalg_slogdet(Tensor A) -> (Tensor sign, Tensor logabsdet)", variants="out", saved="A! sign!")

@@ -290,7 +290,8 @@ def _grouped(x, groups):
 
 def _group_norm_backward(grads, input, weight, bias_aval, result1, result2, num_groups, eps):
     x, grad = _grouped(wide(input), num_groups), _grouped(wide(grads[0]), num_groups)
-    unit, rstd = standardized(x, (2, 3), eps, result1, result2)
+    mean, rstd = (s.reshape(*x.shape[:2], 1, 1) for s in (result1, result2))
+    unit, rstd = standardized(x, (2, 3), eps, mean, rstd)
     scaled = grad if weight is None else grad * weight.astype(grad.dtype).reshape(1, num_groups, -1, 1)
     return (
         input_gradient(scaled, unit, rstd, (2, 3)).reshape(input.shape),

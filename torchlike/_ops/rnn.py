@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from torchlike._base.dtypes import from_np
+from torchlike._base.dtypes import from_np, get_default_dtype
 from torchlike._decl import rules
 from torchlike._decl.op import op
 from torchlike._ops._elementwise import is_reduced
@@ -31,6 +31,10 @@ def _sums(x, weights, bias):
 def _across(weights):
     """``weights`` with those of the hidden state turned once, ahead of a loop: products are quicker so."""
     return weights | {"across": lax.optimization_barrier(weights["hh"].T)}
+
+
+def _tanh(x):
+    return jnp.tanh(x if jnp.issubdtype(x.dtype, jnp.inexact) else x.astype(get_default_dtype().np))
 
 
 def _relu(x):
@@ -77,7 +81,7 @@ def _lstm_gated(sums, c):
     return o * jnp.tanh(c), c
 
 
-STEPS = {"LSTM": _lstm, "GRU": _gru, "RNN_TANH": _simple(jnp.tanh), "RNN_RELU": _simple(_relu)}
+STEPS = {"LSTM": _lstm, "GRU": _gru, "RNN_TANH": _simple(_tanh), "RNN_RELU": _simple(_relu)}
 
 
 def _direction(mode, x, hidden, weights, lengths, reverse):

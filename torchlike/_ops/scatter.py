@@ -9,8 +9,8 @@ from torchlike._base.dims import wrap_dim
 from torchlike._base.dtypes import from_np, int64
 from torchlike._decl.op import op
 from torchlike._decl.words import aten, spelled
+from torchlike._ops import _overflow
 from torchlike._ops._elementwise import no_derivative, wide, widely
-from torchlike._ops._overflow import beyond
 from torchlike._ops.index import (
     at_least_1d,
     check_range,
@@ -123,8 +123,8 @@ def _read(grad, dim, index, src_aval):
 
 def _overflows(dtype, value):
     """Whether ``dtype`` cannot hold a number; None where that is not asked."""
-    asked = jnp.result_type(value).kind in "iuf" and np.dtype(dtype).kind not in "bc"
-    return beyond(dtype, value) if asked else None
+    asked = jnp.result_type(value).kind in "iufc" and np.dtype(dtype).kind != "b"
+    return _overflow.beyond(dtype, value) if asked else None
 
 
 def _with_number(check):
@@ -139,7 +139,7 @@ def _with_number(check):
         def raised():
             if bad:
                 return error() if callable(error) else error
-            return RuntimeError(f"value cannot be converted to type {self.dtype.name} without overflow: {value}")
+            return _overflow.error(self.dtype)
 
         return bad | over, raised
 
@@ -150,7 +150,7 @@ def _number(self, value):
     """A traced number as the dtype of ``self``."""
     value = jnp.asarray(value)
     if jnp.iscomplexobj(value) and not jnp.iscomplexobj(self):
-        raise RuntimeError(f"value cannot be converted to type {self.dtype.name} without overflow: it is complex")
+        raise _overflow.error(self.dtype)
     return cast(value, self.dtype)
 
 

@@ -3,6 +3,7 @@
 import jax.numpy as jnp
 import numpy as np
 
+from torchlike._base import promotion
 from torchlike._base.dtypes import from_np
 from torchlike._decl.op import op, pointwise
 from torchlike._decl.words import aten
@@ -230,8 +231,15 @@ clamp_max_scalar = pointwise(
 # -- interpolation and fused products ---------------------------------------------------------------
 
 
+def _promoted(*arrays):
+    """The arrays in the dtype that PyTorch promotes them to: those without dimensions give way."""
+    categories = [promotion.TENSOR if a.ndim else promotion.ZERO_DIM for a in arrays]
+    kind = promotion.result_type(zip([from_np(a.dtype) for a in arrays], categories, strict=True)).np
+    return [a.astype(kind) for a in arrays]
+
+
 def _lerp(self, end, weight):
-    """``input + weight * (end - input)``; RuntimeError unless the dtypes agree.
+    """``input + weight * (end - input)``; RuntimeError unless the dtypes agree (a 0-dim weight is promoted).
 
     >>> import torchlike as torch
     >>> torch.lerp(torch.zeros(2), torch.ones(2), 0.25)
@@ -239,6 +247,9 @@ def _lerp(self, end, weight):
     """
     for other, what in ((end, "end"), (weight, "weight")):
         if not getattr(other, "weak_type", False) and other.dtype != self.dtype:
+            if what == "weight" and not weight.ndim:
+                self, end, weight = _promoted(self, end, weight)
+                break
             raise RuntimeError(
                 f"expected dtype {from_np(self.dtype)} for `{what}` but got dtype {from_np(other.dtype)}; "
                 "convert it with .to(dtype)"

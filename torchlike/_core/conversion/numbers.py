@@ -10,6 +10,7 @@ import numpy as np
 import torchlike._base.dtypes as dtypes
 from torchlike._base import float8, promotion
 from torchlike._core.tensor.tensor import Tensor
+from torchlike._ops import _overflow
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -17,11 +18,6 @@ if TYPE_CHECKING:
     from torchlike._base.dtypes import dtype
     from torchlike._core.typed import Number
     from torchlike._decl.derive import Kernel
-
-_C_NAMES = {
-    "float32": "float", "float64": "double", "float16": "c10::Half", "bfloat16": "c10::BFloat16", "int32": "int",
-    "int64": "int64_t", "int16": "int16_t", "int8": "int8_t", "uint8": "uint8_t", "complex64": "c10::complex<float>",
-}  # fmt: skip
 
 
 def of_number(number: Number) -> dtypes.dtype:
@@ -53,7 +49,7 @@ def fitting(dtype: dtype, number: Any) -> Any:
         largest = float(jnp.finfo(dtype.np).max)
         fits = not any([abs(x) > largest and (abs(x) != float("inf") or dtype.np.name in float8.NAMES) for x in parts])
     if not fits:
-        raise RuntimeError(f"value cannot be converted to type {_C_NAMES.get(dtype.name, dtype.name)} without overflow")
+        raise _overflow.error(dtype)
     return number
 
 

@@ -92,7 +92,7 @@ def install() -> None:
     packets: dict[str, list[Op]] = {}
     for op in REGISTRY.values():
         packets.setdefault(op.schema.name, []).append(op)
-        if op.result_names:
+        if op.result_names and "result0" not in op.result_names:  # which PyTorch gives no names
             op.returns = _structure(op)
     for name, ops in packets.items():
         for form in ("function", "method", "inplace"):
