@@ -134,7 +134,9 @@ def execution(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -
 
 # What these folders test is executed by code that does not know which operator it runs: recorded, a sample of a test's
 # cases shows what all of them would. The others tell the two executions apart, and run all.
-ALIKE = frozenset(("amp", "decl", "extend", "fx", "interop", "nn", "ops", "optim", "sparse", "tests", "utils"))
+ALIKE = frozenset(
+    ("amp", "decl", "extend", "fx", "interop", "nn", "ops", "optim", "quantized", "sparse", "tests", "utils")
+)
 RECORDED = 3  # of so many cases one is also recorded; all with TORCHLIKE_EVERY
 
 

@@ -28,7 +28,7 @@ utils._pytree_text
 utils._pytree utils._checkpoint_selective
 futures _streams _formerly _dispatch utils._triton utils._foreach_utils
 _jit_internal
-accelerator xpu mps mtia onnx multiprocessing _checks _classes __config__ __future__ ao nested quantization
+accelerator xpu mps mtia onnx multiprocessing _checks _classes __config__ __future__ nested
 _tensor_str
 amp interop.jax_functions
 random linalg fft signal sparse special cpu cuda distributed
@@ -45,7 +45,8 @@ _api _composites conventions interop.checkpoints return_types overrides testing 
 utils.op_profile utils.dlpack _subclasses
 _functorch _vmap_internals functional serialization compiler export utils.checkpoint utils.module_tracker
 distributed.checkpoint distributed.optim distributed.algorithms
-jit distributions hub fx
+jit distributions hub fx ao
+quantization
 _functorch.partitioners
 _functorch.aot_autograd
 functorch _library _inductor utils.flop_counter distributed.pipelining

@@ -30,6 +30,7 @@ import torchlike._functions.rearrange
 import torchlike._functions.reduce
 import torchlike._functions.restructure
 import torchlike._functions.shape
+import torchlike._functions.quantized
 import torchlike._functions.sparse
 import torchlike._functions.spread
 import torchlike._functions.stft

@@ -12,11 +12,15 @@ import numpy as np
 
 import torchlike._base.device as devices
 import torchlike._base.dtypes as dtypes
+from torchlike._base.qschemes import NAMED as QSCHEMES
+from torchlike._base.qschemes import per_tensor_affine
 from torchlike._base.state import state
 from torchlike._core.autograd.fields import mark
 from torchlike._core.conversion.convert import place
 from torchlike._core.conversion.loaded import over_storage
 from torchlike._core.dispatch.bind import FUNCTIONS
+from torchlike._core.quantized.quantize import channels
+from torchlike._core.quantized.value import Affine, demand_kind, tensor_of
 from torchlike._core.sparse.construction import from_compressed, from_coordinates
 from torchlike._core.tensor.memory_order import restride
 from torchlike._core.tensor.tensor import COMPRESSED, Tensor, alias, fresh, sparse_coo
@@ -35,6 +39,11 @@ STORAGES = {
     "BoolStorage": dtypes.bool,
     "ComplexFloatStorage": dtypes.complex64,
     "ComplexDoubleStorage": dtypes.STORED["complex128"],
+    "QInt8Storage": dtypes.qint8,
+    "QInt32Storage": dtypes.qint32,
+    "QUInt8Storage": dtypes.quint8,
+    "QUInt4x2Storage": dtypes.quint4x2,
+    "QUInt2x4Storage": dtypes.quint2x4,
 }
 """The element types of the storages of PyTorch's files; other types lie in an UntypedStorage."""
 
@@ -82,6 +91,20 @@ def _rebuild_sparse_tensor(layout: Any, data: tuple[Any, ...], *, check: bool = 
         raise NotImplementedError(f"a file holds a tensor of layout {layout}, which is not supported")
     compressed, plain, values, size = data
     return from_compressed(layout, compressed, plain, values, size, None, None, False, check)
+
+
+def _rebuild_qtensor(
+    storage: Any, storage_offset: int, size: Any, stride: Any, quantizer_params: Any, requires_grad: bool,
+    backward_hooks: Any,
+) -> Tensor:  # fmt: skip
+    """A quantized tensor over a storage of its integers, by (scheme, scale, zero point) and the axis, if any."""
+    scheme, scale, zero_point, *axis = quantizer_params
+    if not isinstance(storage, TypedStorage) or scheme not in QSCHEMES.values():
+        raise RuntimeError("a file holds a quantized tensor whose storage or scheme is not one")
+    codes = over_storage(storage, demand_kind("_rebuild_qtensor", storage.dtype), storage_offset, size, stride)
+    if scheme is per_tensor_affine:
+        return tensor_of(codes, Affine(float(scale), int(zero_point)))
+    return tensor_of(codes, channels("_rebuild_qtensor", scale, zero_point, axis[0], codes.shape))
 
 
 def _rebuilt(

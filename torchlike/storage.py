@@ -14,13 +14,6 @@ from torchlike._core.tensor.untyped_storage import LEGACY, TypedStorage, Untyped
 from torchlike._utils import STORAGES
 
 _StorageBase = StorageBase
-_QUANTIZED = {
-    "QInt8Storage": dtypes.qint8,
-    "QInt32Storage": dtypes.qint32,
-    "QUInt8Storage": dtypes.quint8,
-    "QUInt4x2Storage": dtypes.quint4x2,
-    "QUInt2x4Storage": dtypes.quint2x4,
-}
 __all__ = [
     "Storage",
     "StorageBase",
@@ -29,7 +22,6 @@ __all__ = [
     "_load_from_bytes",
     "is_storage",
     *STORAGES,
-    *_QUANTIZED,
 ]
 
 
@@ -84,7 +76,7 @@ def _legacy(name: str, kind: dtypes.dtype) -> Any:
 
 _storage_classes: set[type] = {UntypedStorage, TypedStorage}
 
-for _name, _kind in (STORAGES | _QUANTIZED).items():
+for _name, _kind in STORAGES.items():
     globals()[_name] = LEGACY[_kind] = _legacy(_name, _kind)
     _storage_classes.add(LEGACY[_kind])
 

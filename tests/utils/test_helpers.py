@@ -19,7 +19,7 @@ def module(t, name):
 
 
 REFUSING = [
-    "ao.quantization.get_default_qconfig", "ao.quantization.observer.MinMaxObserver", "ao.nn.quantized.Linear",
+    "ao.quantization.quantize_fx.prepare_fx", "ao.quantization.AffineQuantizedObserverBase", "ao.nn.quantized.Linear",
     "quantization.quantize_dynamic", "nested.nested_tensor",
     "distributed.fsdp.share_comm_ctx",
 ]  # fmt: skip

@@ -196,6 +196,11 @@ bits1x8 = _new("bits1x8", "b1x8", "Bits1x8", None, signed=None)
 bits2x4 = _new("bits2x4", "b2x4", "Bits2x4", None, signed=None)
 bits4x2 = _new("bits4x2", "b4x2", "Bits4x2", None, signed=None)
 
+QUANTIZED = (quint8, qint8, qint32)
+"""The quantized types that tensors have here; such values know their type, there is no numpy type for it."""
+
+FROM_NP.update({kind: kind for kind in QUANTIZED})  # type: ignore[misc]
+
 for _part, _whole in ((float16, complex32), (float32, complex64), (float64, complex128)):
     _set(_whole, "_real", _part)
     _set(_part, "_complex", _whole)
@@ -253,7 +258,7 @@ def from_np(np_dtype: Any) -> dtype:
     found = FROM_NP.get(np_dtype)
     if found is None:
         kind = f"{np_dtype.type.__module__}.{np_dtype.type.__name__}"
-        supported = ", ".join(t.name for t in FROM_NP.values())
+        supported = ", ".join(t.name for t in FROM_NP.values() if t not in QUANTIZED)
         raise TypeError(f"can't convert np.ndarray of type {kind}. The only supported types are: {supported}")
     return found
 

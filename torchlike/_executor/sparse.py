@@ -31,9 +31,13 @@ def refuse(what: str) -> NoReturn:
 
 
 class SparseValue:
-    """The value of a sparse tensor, as ``_core/sparse`` defines it: ``shape`` and ``dtype``, but no array."""
+    """The value of a sparse tensor, as ``_core/sparse`` defines it: ``shape`` and ``dtype``, but no array.
+
+    ``quantizer``: of a quantized tensor (``_core/quantized``), what its integers stand for.
+    """
 
     __slots__ = ()
+    quantizer: Any = None
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):

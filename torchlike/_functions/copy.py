@@ -21,6 +21,8 @@ from torchlike._core.conversion.device_moves import move
 from torchlike._core.dispatch.dispatch import call
 from torchlike._core.dispatch.observers import redispatch, subclassed, watched
 from torchlike._core.overrides.torch_function import unseen
+from torchlike._core.quantized.rules import copied as quantized_copy
+from torchlike._core.quantized.value import parts_of, quantized_of, tensor_of
 from torchlike._core.sparse.shapes import copied
 from torchlike._core.sparse.value import Compressed, Coo, layout_name, value
 from torchlike._core.tensor.arguments import KIND
@@ -41,8 +43,9 @@ from torchlike._core.tensor.tensor import (
     sparse_coo,
     strided,
 )
-from torchlike._core.tensor.untyped_storage import copied_cell, typed_storage, untyped_storage
+from torchlike._core.tensor.untyped_storage import TypedStorage, copied_cell, typed_storage, untyped_storage
 from torchlike._executor.level import LevelValue, mapped
+from torchlike._executor.sparse import LAYER
 from torchlike._functions._install import both, method
 from torchlike._ops import shape as ops
 from torchlike._ops.cast import to_copy
@@ -51,6 +54,7 @@ from torchlike._tensor import _rebuild_from_type_v2
 from torchlike._utils import (
     STORAGES,
     _rebuild_meta_tensor_no_storage,
+    _rebuild_qtensor,
     _rebuild_sparse_tensor,
     _rebuild_tensor_v2,
     _rebuild_tensor_v3,
@@ -60,6 +64,8 @@ from torchlike._utils import (
 @both()
 def clone(input, *, memory_format=preserve_format):
     """A copy with its own storage, recorded by autograd."""
+    if LAYER.used and (v := quantized_of(input)) is not None:
+        return tensor_of(clone(v.codes, memory_format=memory_format), v.quantizer)
     if watched(input):
         return call(ops.clone, (input,), (None if memory_format is preserve_format else memory_format,))
     out = call(ops.clone, (input,), (None,))
@@ -184,6 +190,8 @@ def type_(self, dtype=None, non_blocking=False):
             if self.layout is not sparse_coo:
                 raise RuntimeError(f"Unimplemented backend {layout_name(self)}: type() of a compressed sparse tensor")
             place_name += "sparse."
+        if self.is_quantized:
+            place_name += "quantized."
         return f"torch.{place_name}{self.dtype.scalar_name}Tensor"
     place = None
     if isinstance(dtype, type) and hasattr(dtype, "tensor_type"):  # torch.FloatTensor
@@ -279,11 +287,12 @@ def _copied(t, memo):
         _demand_copy(t, new, "clone" if wrapper else "new_empty")
         if wrapper:
             return mark(new, True) if requires_grad(t) else new
-    if value(t) is None:
+    if value(t) is None and not t.is_quantized:
         cell = copied_cell(t._storage, memo)
     else:
         key = "storage", id(t._storage)
-        cell = memo.get(key) or memo.setdefault(key, Storage(copied(t)._storage.value))
+        copy = quantized_copy if t.is_quantized else copied
+        cell = memo.get(key) or memo.setdefault(key, Storage(copy(t)._storage.value))
     new = alias(t, type(t))
     new._storage, new._vc, new._rg = cell, UNTRACKED if state.inference else Version(), t._rg
     new._cache = None
@@ -325,6 +334,10 @@ def _reduced(t):
     """The function and the arguments that make a tensor like ``t``, of class Tensor, over its storage."""
     if (parts := value(t)) is not None:
         return _rebuild_sparse_tensor, (t.layout, _parts_of(parts))
+    if (v := quantized_of(t)) is not None:
+        cell = TypedStorage(wrap_storage=untyped_storage(v.codes), dtype=v.dtype)
+        place = t.storage_offset(), tuple(t.shape), t.stride()
+        return _rebuild_qtensor, (cell, *place, parts_of(v), False, OrderedDict())
     if isinstance(t._storage.form, jax.core.Tracer):
         raise pickle.PicklingError("a tensor that jax traces cannot be pickled or saved: its value is not known")
     size, stride = tuple(t.shape), t.stride()

@@ -7,7 +7,9 @@ import numpy as np
 
 import torchlike._base.dtypes as dtypes
 from torchlike._base.dims import wrap_dim
+from torchlike._base.state import no_grad
 from torchlike._core.dispatch.dispatch import call
+from torchlike._core.quantized.quantize import parameters
 from torchlike._core.tensor.tensor import Tensor, fresh
 from torchlike._functions._install import function
 from torchlike._ops import fake_quantization
@@ -112,3 +114,44 @@ def fake_quantize_per_channel_affine(
     _demand_floats("fake_quantize_channel_cachemask_cpu", input)
     inputs = input, scale.detach().to(dtypes.float32), zero_point.detach()
     return call(fake_quantization.per_channel, inputs, (place, quant_min, quant_max))
+
+
+@function()
+def fused_moving_avg_obs_fake_quant(
+    input: Tensor, observer_on: Tensor, fake_quant_on: Tensor, running_min: Tensor, running_max: Tensor, scale: Tensor,
+    zero_point: Tensor, averaging_const: float, quant_min: int, quant_max: int, ch_axis: int,
+    per_row_fake_quant: bool = False, symmetric_quant: bool = False,
+) -> Tensor:  # fmt: skip
+    """``input`` rounded as the other functions here do, by a range that follows it.
+
+    Args:
+        observer_on: whether ``running_min``, ``running_max``, ``scale`` and ``zero_point`` are changed in place: moving
+            averages in which ``input`` counts by ``averaging_const``, and what follows from them.
+        fake_quant_on: whether ``input`` is rounded; a copy is returned otherwise.
+        per_row_fake_quant: each place along ``ch_axis`` has numbers of its own.
+        symmetric_quant: 0 is in the middle of the integers.
+    """
+    if observer_on.item():
+        with no_grad():
+            _follow(input.detach(), running_min, running_max, averaging_const, ch_axis if per_row_fake_quant else None)
+            ranges = zip(running_min.reshape(-1).tolist(), running_max.reshape(-1).tolist(), strict=True)
+            found = [parameters(a, b, quant_min, quant_max, symmetric=symmetric_quant) for a, b in ranges]
+            for target, numbers in ((scale, [q.scale for q in found]), (zero_point, [q.zero_point for q in found])):
+                new = fresh(jnp.asarray(numbers, target.dtype.np))
+                target.resize_(new.shape if per_row_fake_quant else target.shape).copy_(new)
+    if not fake_quant_on.item():
+        return input.clone()
+    if per_row_fake_quant:
+        return fake_quantize_per_channel_affine(input, scale, zero_point, ch_axis, quant_min, quant_max)
+    return fake_quantize_per_tensor_affine(input, scale, zero_point, quant_min, quant_max)
+
+
+def _follow(x: Tensor, running_min: Tensor, running_max: Tensor, constant: float, axis: int | None) -> None:
+    """Let the moving averages follow the least and the greatest number, of each place along an axis if one is given."""
+    rows = x.reshape(-1) if axis is None else x.transpose(0, axis).flatten(1)
+    low, high = rows.aminmax(dim=-1)
+    for running, new in ((running_min, low), (running_max, high)):
+        if not running.numel() or running.isinf().any():
+            running.resize_(new.shape).copy_(new)
+        else:
+            running.copy_(running + constant * (new - running))

@@ -1,4 +1,4 @@
-"""Methods and functions of PyTorch that few programs call: memory order, casts of quantized tensors, former names."""
+"""Methods and functions of PyTorch that few programs call: memory order, former names."""
 
 from typing import Any, NoReturn
 
@@ -54,25 +54,6 @@ def is_vulkan(self: Tensor) -> bool:
 def const_data_ptr(self: Tensor) -> int:
     """The address of the first element, as :meth:`data_ptr`."""
     return self.data_ptr()
-
-
-@method()
-def dequantize(self: Tensor) -> Tensor:
-    """The numbers as float32: no tensor is quantized here.
-
-    >>> import torchlike as torch
-    >>> torch.ones(2, dtype=torch.int8).dequantize()
-    tensor([1., 1.])
-    """
-    return self.to(dtypes.float32)
-
-
-@function("dequantize")
-def _dequantize(input: Any = None, *, tensors: Any = None) -> Tensor:
-    """The numbers as float32; NotImplementedError for a list of tensors, which PyTorch takes of quantized ones only."""
-    if not isinstance(input, Tensor):
-        raise NotImplementedError("dequantize(): a list of tensors, which would have to be quantized ones")
-    return input.to(dtypes.float32)
 
 
 @method()
@@ -148,9 +129,6 @@ def _absent(name: str, error: type[Exception], message: str) -> None:
     method(name)(absent)
 
 
-_QUANTIZED = "int_repr q_scale q_zero_point qscheme q_per_channel_scales q_per_channel_axis q_per_channel_zero_points"
-for _name in _QUANTIZED.split():
-    _absent(_name, NotImplementedError, "no tensor is quantized here")
 _absent("to_mkldnn", NotImplementedError, "tensors have no layout of oneDNN; XLA chooses how it computes")
 _absent("to_padded_tensor", NotImplementedError, "it is for nested tensors; see torch.nested.to_padded_tensor")
 _absent("index", NotImplementedError, "first-class dimensions of functorch are not supported by torchlike")
@@ -214,6 +192,3 @@ _refused("native_norm", "it is PyTorch's kernel for sparse tensors; use torch.li
 _refused("indices_copy", "PyTorch has no kernel for it either; use input.indices().clone()")
 _refused("hsmm", "its result is half sparse; use torch.sparse.mm(mat1, mat2)")
 _refused("saddmm", "use torch.sspaddmm")
-_refused("quantize_per_tensor", "quantized tensors are not supported by torchlike")
-_refused("quantize_per_channel", "quantized tensors are not supported by torchlike")
-_refused("quantize_per_tensor_dynamic", "quantized tensors are not supported by torchlike")

@@ -1,5 +1,7 @@
 """Views under their public names, and reshaping that copies only where it must."""
 
+from itertools import accumulate, pairwise
+
 import torchlike._base.dtypes as dtypes
 from torchlike._aten.subclass import as_subclass as make_instance
 from torchlike._aten.subclass import demand_class
@@ -13,7 +15,7 @@ from torchlike._core.dispatch.view_calls import call_view, call_views
 from torchlike._core.tensor import arguments
 from torchlike._core.tensor.mutation import marks_asked
 from torchlike._core.tensor.tensor import Tensor, contiguous_format, strided
-from torchlike._executor.sparse import LAYER
+from torchlike._executor.sparse import LAYER, SparseValue
 from torchlike._functions._install import both, function, method, prop
 from torchlike._ops import shape as ops
 from torchlike._ops import view as views
@@ -50,6 +52,10 @@ def view(self, *args, size=None, dtype=None):
 
 
 def _reshape(self, size):
+    if LAYER.used and self.is_quantized:
+        size = dims.infer_size(size, self.numel())
+        viewable = g.can_view(self._storage.form.codes._layout, size) is not None
+        return call_view(views.reshape_alias, (self if viewable else self.contiguous(),), (size,))
     size = dims.infer_size(size, numel(self._layout.shape))
     if g.can_view(self._layout, size) is not None:
         return call_view(views.view_ if self.is_contiguous() else views.reshape_alias, (self,), (size,))
@@ -246,14 +252,17 @@ def as_strided(input, size, stride, storage_offset=None):
     return call_view(views.as_strided, (input,), (size, stride, storage_offset))
 
 
-def _pieces(input, sizes, dim):
-    """The steps and layouts of consecutive slices of these lengths along ``dim``."""
+def _slices(op, input, sizes, dim):
+    """The consecutive slices of these lengths along ``dim``, outputs of one node of ``op``."""
     start, out = 0, []
+    if LAYER.used and isinstance(input._storage.form, SparseValue):
+        edges = [*accumulate(sizes, initial=0)]
+        return tuple([call_view(views.slice_, (input,), (dim, a, b, 1)) for a, b in pairwise(edges)])
     for n in sizes:
         layout = g.slice(input._layout, dim, start, start + n, 1)
         out.append((views.slice_, (dim, n, 1), (start,), layout))
         start += n
-    return out
+    return call_views(op, input, out, (tuple(sizes), dim))
 
 
 @both("split")
@@ -267,10 +276,10 @@ def split(tensor, split_size_or_sections, dim=0):
     if isinstance(split_size_or_sections, list | tuple):
         sizes = arguments.as_ints("split_with_sizes", "split_sizes", split_size_or_sections)
         sizes = dims.check_split_sizes(length, sizes, dim)
-        return call_views(ops.split_with_sizes, tensor, _pieces(tensor, sizes, dim), (tuple(sizes), dim))
+        return _slices(ops.split_with_sizes, tensor, sizes, dim)
     size = arguments.as_int("split", "split_size", split_size_or_sections)
     sizes = dims.split_sizes(length, size)
-    return call_views(ops.split, tensor, _pieces(tensor, sizes, dim), (tuple(sizes), dim))
+    return _slices(ops.split, tensor, sizes, dim)
 
 
 @both()
@@ -285,7 +294,7 @@ def chunk(input, chunks, dim=0):
     dim = dims.split_dim("chunk", input.ndim, dim)
     sizes = dims.chunk_sizes(input.shape[dim], arguments.as_int("chunk", "chunks", chunks))
     op = ops.split if input.shape[dim] else ops.split_with_sizes
-    return call_views(op, input, _pieces(input, sizes, dim), (tuple(sizes), dim))
+    return _slices(op, input, sizes, dim)
 
 
 @both()
@@ -341,7 +350,7 @@ def narrow(input, dim, start, length):
 def unbind(input, dim=0):
     """The slices of one dimension, which disappears; a tuple of views."""
     dim = dims.wrap_dim(dim, input.ndim, scalar_ok=False)
-    if LAYER.used and input.layout is not strided:
+    if LAYER.used and isinstance(input._storage.form, SparseValue):
         return tuple([input.select(dim, i) for i in range(input.shape[dim])])
     pieces = [(views.select, (dim,), (i,), g.select(input._layout, dim, i)) for i in range(input.shape[dim])]
     return call_views(ops.unbind, input, pieces, (dim,))

@@ -41,12 +41,6 @@ _FUNCTIONS = {
     "fbgemm_linear_quantize_weight": ("input", _FBGEMM),
     "fbgemm_pack_gemm_matrix_fp16": ("input", _FBGEMM),
     "fbgemm_pack_quantized_matrix": ("input K=0 N=0", _FBGEMM),
-    "fused_moving_avg_obs_fake_quant": (
-        "input observer_on fake_quant_on running_min running_max scale zero_point averaging_const quant_min quant_max "
-        "ch_axis per_row_fake_quant=False symmetric_quant=False",
-        _FAKE,
-    ),
-    "int_repr": ("input", _QUANTIZED),
     "miopen_batch_norm": (
         "input weight bias running_mean running_var training exponential_average_factor epsilon",
         _MIOPEN,
@@ -61,11 +55,6 @@ _FUNCTIONS = {
         "batch_sizes dropout_state",
         _MIOPEN,
     ),
-    "q_per_channel_axis": ("input", _QUANTIZED),
-    "q_per_channel_scales": ("input", _QUANTIZED),
-    "q_per_channel_zero_points": ("input", _QUANTIZED),
-    "q_scale": ("input", _QUANTIZED),
-    "q_zero_point": ("input", _QUANTIZED),
     "quantized_batch_norm": ("input weight bias mean var eps output_scale output_zero_point", _QUANTIZED),
     "quantized_gru_cell": (_CELL, _QUANTIZED),
     "quantized_lstm_cell": (_CELL, _QUANTIZED),

@@ -1,4 +1,4 @@
-"""torch.ao: importable, and refused when used."""
+"""torch.ao: quantization in eager mode."""
 
 from torchlike.ao import nn as nn
 from torchlike.ao import quantization as quantization

@@ -357,6 +357,8 @@ def numpy(t: Tensor, *, force: bool = False) -> np.ndarray:
     if subclassed(t):
         raise RuntimeError(".numpy() is not supported for tensor subclasses, whose __torch_dispatch__ has the values.")
     if isinstance(t._storage.form, SparseValue):
+        if t.is_quantized:
+            raise TypeError(f"Got unsupported ScalarType {t.dtype.scalar_name}: use .dequantize() or .int_repr() first")
         raise TypeError(f"can't convert {t.layout} layout tensor to numpy. Use Tensor.to_dense() first.")
     if t._storage.stands and not t._storage.level.dead:
         raise RuntimeError(
@@ -415,6 +417,8 @@ def item(t: Tensor) -> Any:
         return redispatch("_local_scalar_dense.default", t)
     if isinstance(t._storage.form, LevelValue):
         return t._storage.value.item()
+    if t.is_quantized:
+        return t.dequantize().item()
     if t.is_meta:
         raise RuntimeError("Tensor.item() cannot be called on meta tensors: they have no numbers")
     return host(t).reshape(()).item()
@@ -424,6 +428,8 @@ def tolist(t: Tensor) -> Any:
     """Nested lists of Python numbers (a number for a 0-dim tensor)."""
     if subclassed(t):
         raise RuntimeError(f".tolist() is not supported for tensor subclasses, got {type(t).__name__}")
+    if t.is_quantized:
+        raise RuntimeError(f"tolist(): it is not supported for {t.dtype}: use .dequantize() first")
     return host(t).tolist() if t.dtype.np.kind != "V" else host(t).astype(np.float64).tolist()
 
 

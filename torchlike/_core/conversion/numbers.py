@@ -32,6 +32,8 @@ def of_number(number: Number) -> dtypes.dtype:
 
 def fitting(dtype: dtype, number: Any) -> Any:
     """``number`` as a number that ``dtype`` holds; RuntimeError where it would overflow."""
+    if dtype in dtypes.QUANTIZED:
+        return number
     kind = dtype.np.kind
     if number.__class__ is float and (kind == "f" and dtype.itemsize >= 4 and -3.4e38 < number < 3.4e38):
         return number

@@ -12,7 +12,7 @@ from torchlike._core.autograd import custom_function
 from torchlike._core.autograd import node as nodes
 from torchlike._core.dispatch.inplace import check_writable
 from torchlike._core.dispatch.layers import SPARSE
-from torchlike._core.sparse.value import unsupported, value
+from torchlike._core.sparse.value import Compressed, Coo, unsupported, value
 from torchlike._core.tensor.mutation import write
 from torchlike._core.tensor.tensor import Tensor, fresh, value_of
 from torchlike._executor import immediate
@@ -25,6 +25,7 @@ RULES: dict[str, Callable[..., Any]] = {}
 INPLACE: dict[str, Callable[..., Any]] = {}  # called with the arguments of the call, its static ones last
 DISTINCT: set[str] = set()  # operators whose in-place forms need each place once
 COMPOSITES: dict[str, Callable[..., Any]] = {}  # the same; they make further calls, which are recorded
+OTHERS: dict[type, Callable[[Call], Any]] = {}  # what handles calls with values of other classes that jax refuses
 
 
 def rule(*names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
@@ -92,7 +93,10 @@ def _found(op: Any, table: dict[str, Callable[..., Any]]) -> Callable[..., Any] 
 
 
 def _handle(call: Call) -> Any:
-    """The result of a call some of whose tensors are sparse."""
+    """The result of a call some of whose tensors are sparse, or else no arrays."""
+    for t in call.inputs if OTHERS else ():
+        if isinstance(t, Tensor) and type(t._storage.form) in OTHERS:
+            return OTHERS[type(t._storage.form)](call)
     op, form = call.op, call.form.name
     if state.capture is not None:
         state.capture.refuse(f"calls {op.name}() with sparse tensors")
@@ -140,6 +144,8 @@ def replaced(name: str, target: Tensor, new: Tensor, inputs: Sequence[Any] = ())
 
 def _run(op: Any, static: tuple[Any, ...], values: Any) -> Any:
     """The result of an operator on values, as backward has them."""
+    if OTHERS and not any(isinstance(v, Coo | Compressed) for v in values):
+        raise unsupported(op.name)
     f = _found(op, RULES)
     tensors = [fresh(v) if hasattr(v, "shape") else v for v in values]
     with no_grad():

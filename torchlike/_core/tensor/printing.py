@@ -256,7 +256,9 @@ def tensor_str(t: Tensor, *, contents: str | None = None, tangent: object = None
         tangent: the forward-mode tangent of `t`, shown as the last suffix.
     """
     plain = type(t) in _plain_classes
-    if isinstance(getattr(getattr(t, "_storage", None), "value", None), SparseValue):
+    if isinstance(stored := getattr(getattr(t, "_storage", None), "value", None), SparseValue):
+        if stored.quantizer is not None:
+            return _quantized_str(t, type(t).__name__ + "(" if not plain else "tensor(")
         return _sparse_str(t, type(t).__name__ + "(" if not plain else "tensor(")
     opening = "tensor(" if plain else type(t).__name__ + "("
     if type(stand := getattr(getattr(t, "_storage", None), "value", None)) is Stand:
@@ -267,6 +269,17 @@ def tensor_str(t: Tensor, *, contents: str | None = None, tangent: object = None
         suffixes.append(f"tangent={tangent}")
     text = _append(opening + body, suffixes, len(opening))
     return text if plain or not getattr(t, "_is_param", False) else f"Parameter({text})"
+
+
+def _quantized_str(t: Tensor, opening: str) -> str:
+    """The repr of a quantized tensor: its numbers, and what the integers that stand for them are."""
+    q, indent = t._storage.value.quantizer, len(opening)
+    body, _ = _body(t.dequantize(), None, indent)
+    suffixes = [f"size={tuple(t.shape)}", f"dtype={t.dtype}"]
+    suffixes += [] if t.device.type == "cpu" else [f"device='{t.device}'"]
+    suffixes += [f"quantization_scheme={q.scheme}", f"scale={q.scale}", f"zero_point={q.zero_point}"]
+    suffixes += [] if q.axis is None else [f"axis={q.axis}"]
+    return _append(opening + body, suffixes, indent)
 
 
 def _sparse_str(t: Tensor, opening: str) -> str:

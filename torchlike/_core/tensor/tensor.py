@@ -140,11 +140,15 @@ class Tensor(TensorBase, Methods):
         """The strides in elements, or that of one dimension."""
         if LAYER.used and self.layout is sparse_coo:
             strides: tuple[int, ...] = (0,) * self.ndim
+        elif LAYER.used and self.is_quantized:
+            strides = self._storage.form.codes.stride()
         else:
             strides = tuple(self._layout.strides)
         return strides if dim is None else strides[wrap_dim(_index(dim), len(strides))]
 
     def storage_offset(self) -> int:
+        if LAYER.used and self.is_quantized:
+            return self._storage.form.codes.storage_offset()
         return 0 if LAYER.used and self.layout is not strided else self._layout.offset
 
     def dim(self) -> int:
@@ -188,10 +192,14 @@ class Tensor(TensorBase, Methods):
         """
         if not self.numel() or isinstance(self._storage.form, Abstract | Freed | Outer):
             return 0
+        if LAYER.used and self.is_quantized:
+            return self._storage.form.codes.data_ptr()
         return address(self._storage) + self._layout.offset * self.itemsize
 
     def is_contiguous(self, memory_format: MemoryFormat | None = None) -> bool:
-        if LAYER.used and self.layout is not strided:
+        if LAYER.used and isinstance(self._storage.form, SparseValue):
+            if self.is_quantized:
+                return self._storage.form.codes.is_contiguous(memory_format)
             if self.layout is not sparse_coo:
                 refuse("is_contiguous()")
             return False
@@ -219,7 +227,13 @@ class Tensor(TensorBase, Methods):
     is_cuda = property(lambda self: self.device.type == "cuda")
     is_cpu = property(lambda self: self.device.type == "cpu")
     is_meta = property(lambda self: type(self._storage.form) is Abstract and not _planned())
-    is_quantized = is_mkldnn = is_nested = property(lambda self: False)
+    is_mkldnn = is_nested = property(lambda self: False)
+
+    @property
+    def is_quantized(self) -> bool:
+        """Whether the elements are integers that stand for numbers: see :func:`torch.quantize_per_tensor`."""
+        value = self._storage.form
+        return isinstance(value, SparseValue) and value.quantizer is not None
 
     @property
     def is_sparse(self) -> bool:

@@ -564,6 +564,8 @@ def _shown(cell: Storage) -> UntypedStorage:
 def untyped_storage(t: Tensor) -> UntypedStorage:
     """The :class:`UntypedStorage` that the tensor and its aliases share."""
     if isinstance(t._storage.form, SparseValue):
+        if t.is_quantized:
+            return untyped_storage(t._storage.form.codes)
         raise NotImplementedError(
             "Cannot access storage of SparseTensorImpl: a sparse tensor has none; its parts, as _values(), have"
         )

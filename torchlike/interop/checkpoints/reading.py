@@ -14,6 +14,7 @@ import torchlike._base.dtypes as dtypes
 from torchlike._base.bits import NARROW, X64, narrowed
 from torchlike._base.device import device as Device
 from torchlike._core.conversion.loaded import LoadedStorage
+from torchlike._core.tensor.storage_arguments import element_type
 from torchlike._core.tensor.untyped_storage import TypedStorage, UntypedStorage
 from torchlike._utils import _rebuild_sparse_tensor
 from torchlike.interop.checkpoints.names import our_module
@@ -80,7 +81,7 @@ class Storages:
         """Bytes of the file in the order of this machine, and as wide as numbers are here."""
         if self.swap and dtype.itemsize > 1:
             part = dtype._real if dtype.is_complex else dtype
-            host = host.view(part.np).byteswap()
+            host = host.view(element_type(part)).byteswap()
         if X64 or dtype.name not in NARROW:
             return host
         return narrowed(host.view(dtype.np)).view(np.uint8)

@@ -243,7 +243,8 @@ def hardtanh(input, min_val=-1.0, max_val=1.0, inplace=False):
     if min_val > max_val:
         raise ValueError(f"hardtanh: min_val cannot be greater than max_val, got {min_val} and {max_val}")
     numbers = _number("hardtanh", "min_val", min_val), _number("hardtanh", "max_val", max_val)
-    if arguments.as_tensor_arg("hardtanh", "input", input).dtype.np.kind == "u" and min(numbers) < 0:
+    given = arguments.as_tensor_arg("hardtanh", "input", input)
+    if min(numbers) < 0 and not given.is_quantized and given.dtype.np.kind == "u":
         raise RuntimeError("cannot do hardtanh on an unsigned type with negative limits")
     return _run(ops.hardtanh, input, _fitting("hardtanh", input, numbers), inplace)
 

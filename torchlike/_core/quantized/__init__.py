@@ -1,0 +1,1 @@
+"""Quantized tensors: integers that stand for numbers, and what each operator does with them."""

@@ -1,0 +1,60 @@
+"""Compiled kernels between numbers and the integers that stand for them, rounded as PyTorch's are."""
+
+from __future__ import annotations
+
+import functools
+from typing import TYPE_CHECKING, Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from torchlike._core.dispatch.dispatch import call
+from torchlike._decl.derive import Derived
+
+if TYPE_CHECKING:
+    pass
+
+
+def _kernel(function: Any) -> Any:
+    """The function of tensors that runs ``function``, a function of arrays, as one compiled kernel."""
+    name = f"quantized {function.__name__.strip('_')}"
+    op = Derived(name, "QuantizedBackward", function, (name,))
+    return functools.wraps(function)(lambda *tensors: call(op, tensors, ()))
+
+
+def _wide() -> Any:
+    return jax.dtypes.canonicalize_dtype(np.float64)
+
+
+def _whole(steps: Any, like: Any) -> Any:
+    """Floats rounded half to even, as integers of the dtype of ``like``; NaN is the greatest of small ones."""
+    info = jnp.iinfo(like.dtype)
+    steps = jnp.round(steps)
+    steps = jnp.where(jnp.isnan(steps), info.min if like.dtype == np.int32 else info.max, steps)
+    return jnp.clip(steps.astype(_wide()), info.min, info.max).astype(like.dtype)
+
+
+@_kernel
+def codes_at_once(x: Any, scale: Any, zero_point: Any, like: Any) -> Any:
+    """The integers of ``x / scale + zero_point``, the product with the inverse and the sum rounded once."""
+    wide, inverse = _wide(), (np.float32(1) / scale.astype(np.float32))
+    return _whole((x.astype(wide) * inverse.astype(wide) + zero_point.astype(wide)).astype(np.float32), like)
+
+
+@_kernel
+def codes(x: Any, scale: Any, zero_point: Any, like: Any) -> Any:
+    """The integers of ``x / scale + zero_point``, the product with the inverse and the sum rounded both."""
+    wide, inverse = _wide(), (np.float32(1) / scale.astype(np.float32))
+    steps = (x.astype(wide) * inverse.astype(wide)).astype(np.float32)
+    return _whole((steps.astype(wide) + zero_point.astype(wide)).astype(np.float32), like)
+
+
+@_kernel
+def numbers(codes: Any, scale: Any, zero_point: Any) -> Any:
+    """The float32 numbers that integers stand for."""
+    if jnp.issubdtype(zero_point.dtype, jnp.floating):
+        steps = codes.astype(np.float32) - zero_point
+    else:
+        steps = (codes.astype(np.int32) - zero_point.astype(np.int32)).astype(np.float32)
+    return steps * scale.astype(np.float32)
