@@ -155,7 +155,7 @@ def _pushed(counts: np.ndarray, first: int, last: int, below: float, above: floa
     return i, j
 
 
-def _cubes(heights: np.ndarray, start: np.ndarray, end: np.ndarray) -> np.ndarray:
+def _cubes(heights: np.ndarray, start: Any, end: Any) -> np.ndarray:
     """The squared distances from 0 between two places, each counted by a density."""
     return heights * (end * end * end - start * start * start) / np.float32(3)
 
