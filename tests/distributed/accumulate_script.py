@@ -79,6 +79,33 @@ def a_compiled_backward_alone(rank):
     return firsts(model)
 
 
+@case
+def reduced_later(rank):
+    """Gradients of a fully sharded model that are kept apart, beside those that optimizers see."""
+    fsdp = importlib.import_module(f"{sys.argv[1]}.distributed.fsdp")
+    mesh = importlib.import_module(f"{sys.argv[1]}.distributed.device_mesh").init_device_mesh
+    found = []
+    for grid, compiled in ((None, False), (None, True), ((2, 1), False)):
+        model = nn.Sequential(nn.Linear(3, 4), nn.Linear(4, 2))
+        for i, p in enumerate(model.parameters()):
+            nn.init.constant_(p, 0.1 * (i + 1))
+        fsdp.fully_shard(model, mesh=grid and mesh("cpu", grid, mesh_dim_names=("r", "s")))
+        chosen = model.set_requires_all_reduce if grid else model.set_requires_gradient_sync
+
+        def step(x, model=model):
+            model(x).square().sum().backward()
+
+        run = t.compile(step) if compiled and sys.argv[1] == "torchlike" else step
+        for i, now in enumerate((True, False, False, True, False, True)):
+            if i == 4:
+                model.zero_grad()
+            chosen(now)
+            run(t.ones(2, 3) * (rank + i + 1) / 8)
+            found.append([None if p.grad is None else round(p.grad.full_tensor().sum().item(), 3)
+                          for p in model.parameters()])  # fmt: skip
+    return found
+
+
 def filled():
     model = nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.BatchNorm1d(4), nn.Linear(4, 2))
     with t.no_grad():

@@ -167,6 +167,19 @@ def gradients(rank):
 
 
 @case
+def gradients_of_parts(rank):
+    found = []
+    for placement in (Replicate(), Shard(0), Partial()):
+        for back in (Replicate(), Shard(0), Partial(), Partial("avg"), None):
+            leaf = (numbers(2, 2) + rank).requires_grad_()
+            x = DTensor.from_local(leaf, line(), [placement], grad_placements=None if back is None else [back])
+            weight = dt.distribute_tensor(numbers(*x.shape), line())
+            found.append(said(lambda x=x, w=weight, leaf=leaf: [(x * w).sum().backward(), rounded(leaf.grad)])[:12])
+            found.append(leaf.grad is not None and rounded(leaf.grad))
+    return found
+
+
+@case
 def optimizers(rank):
     m, found = line(), []
     for make in (lambda p: t.optim.SGD(p, 0.0713, momentum=0.83), lambda p: t.optim.AdamW(p, 0.0913)):

@@ -66,6 +66,7 @@ class _State:
         owned: (module, name, how) of each. cut: the parameters while they are brought together by hand, else None.
         values: what they were then, whole. kept: whether they stay so when forward is called.
         scales: by what gradients are multiplied that have been averaged.
+        reduces: whether gradients are reduced over processes now, in several respects; else in a later backward.
     """
 
     def __init__(self, mesh: DeviceMesh, policy: MixedPrecisionPolicy, reshard: bool) -> None:
@@ -75,6 +76,7 @@ class _State:
         self.values: list[Any] = []
         self.kept = False
         self.scales: list[Any] = []
+        self.reduces: dict[str, bool] = {}
 
     def put(self, parameters: Iterable[Any]) -> None:
         """Let the modules have these parameters."""
@@ -163,10 +165,21 @@ class FSDPModule:
         found = self.modules() if recurse else [self]  # type: ignore[attr-defined]
         return [m for m in found if isinstance(m, FSDPModule)]
 
-    def _nothing(self, *args: Any, **kwargs: Any) -> None:
-        """Accepted, without effect: XLA schedules collectives, and gradients are reduced in each backward."""
+    def set_requires_gradient_sync(self, requires_gradient_sync: bool, *, recurse: bool = True) -> None:
+        """Whether backward reduces gradients over processes; else they are kept apart until one that does."""
+        for m in self._parts(recurse):
+            m._fsdp.reduces["scatter"] = requires_gradient_sync
 
-    set_requires_gradient_sync = set_requires_all_reduce = set_is_last_backward = _nothing
+    def set_requires_all_reduce(self, requires_all_reduce: bool, *, recurse: bool = True) -> None:
+        """As :meth:`set_requires_gradient_sync`, for meshes of which one dimension has replicas."""
+        for m in self._parts(recurse):
+            if m._fsdp.mesh.ndim > 1:
+                m._fsdp.reduces["all"] = requires_all_reduce
+
+    def _nothing(self, *args: Any, **kwargs: Any) -> None:
+        """Accepted, without effect: XLA schedules collectives."""
+
+    set_is_last_backward = _nothing
     set_modules_to_forward_prefetch = set_modules_to_backward_prefetch = set_reshard_after_backward = _nothing
     set_unshard_in_backward = _nothing
 
@@ -306,7 +319,7 @@ def _plan(p: Any, state: _State, choose: Any) -> Any:
     policy = state.policy
     how = Gathering(
         mesh, sharding, full, (Partial("avg"),) * dp.ndim + held, inner, held, policy.param_dtype, policy.reduce_dtype,
-        state.scales,
+        state.scales, state.reduces, [],
     )  # fmt: skip
     return mesh, cut, how
 

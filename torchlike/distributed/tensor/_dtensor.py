@@ -141,12 +141,14 @@ class DTensor(Tensor):
             shape, stride: of the whole; needed where parts are not equal. Each but the last is then as long as the
                 first, as ``torch.chunk`` cuts.
             run_check: without effect.
-            grad_placements: without effect; the gradient comes in the layout of ``local_tensor``.
+            grad_placements: how the gradient lies of which each process gets its part; by default as the tensor, and
+                whole where that is Partial.
         """
         _demand_plain("from_local", local_tensor)
         mesh = device_mesh or current_mesh()
         found = checked(placements, mesh, local_tensor.ndim, "from_local")
-        new = _over(_Joined.apply(local_tensor, mesh, found, None if shape is None else tuple(shape)), mesh)
+        back = None if grad_placements is None else checked(grad_placements, mesh, local_tensor.ndim, "from_local")
+        new = _over(_Joined.apply(local_tensor, mesh, found, None if shape is None else tuple(shape), back), mesh)
         if shape is not None and tuple(shape) != tuple(new.shape):
             raise RuntimeError(
                 f"DTensor.from_local(): parts of shape {list(local_tensor.shape)} do not make {list(shape)}"
@@ -263,7 +265,12 @@ class Partials(NamedTuple):
 
     def reduced(self) -> Placements:
         """How the whole lies, and the gradient of a part."""
-        return tuple(Replicate() if isinstance(p, Partial) else p for p in self.placements)
+        return _reduced(self.placements)
+
+
+def _reduced(placements: Placements) -> Placements:
+    """How a tensor lies that has been reduced."""
+    return tuple(Replicate() if isinstance(p, Partial) else p for p in placements)
 
 
 def with_parts(t: Any, placements: Placements, part: Any) -> Any:
@@ -278,17 +285,23 @@ def as_partial(t: DTensor, placements: Placements) -> DTensor:
     its numbers, the others what changes nothing.
     """
     mesh = t._device_mesh
-    new = t.redistribute(mesh, tuple(Replicate() if isinstance(p, Partial) else p for p in placements))
+    new = t.redistribute(mesh, _reduced(placements))
     if alone():
         return new
-    value = own(value_of(new), mesh, new._cut)
+    return with_parts(new, placements, _share(own(value_of(new), mesh, new._cut), mesh, placements))
+
+
+def _share(value: Any, mesh: DeviceMesh, placements: Placements) -> Any:
+    """This process's part of what is ``value`` once it is reduced; see :func:`as_partial`."""
+    if alone():
+        return value
     for at, n, p in zip(mesh.get_coordinate() or (), mesh.shape, placements, strict=False):
         if isinstance(p, Partial) and p.reduce_op in ("sum", "product"):
             if p.reduce_op == "sum" and jax.numpy.issubdtype(value.dtype, jax.numpy.inexact):
                 value = value / n
             elif at:
                 value = jax.numpy.full_like(value, 0 if p.reduce_op == "sum" else 1)
-    return with_parts(new, placements, value)
+    return value
 
 
 @contextlib.contextmanager
@@ -464,15 +477,15 @@ class _Joined(Function):
     """The tensor of all processes from their parts."""
 
     @staticmethod
-    def forward(ctx: Any, t: Any, mesh: Any, placements: Any, shape: Any) -> Any:
-        ctx.mesh, ctx.placements = mesh, placements
+    def forward(ctx: Any, t: Any, mesh: Any, placements: Any, shape: Any, back: Any) -> Any:
+        ctx.mesh, ctx.placements = mesh, _reduced(placements) if back is None else back
         return fresh(joined(value_of(t), mesh, placements, "from_local", None, shape))
 
     @staticmethod
     def backward(ctx: Any, grad: Any) -> Any:
-        kept = tuple(Replicate() if isinstance(p, Partial) else p for p in ctx.placements)
-        value = whole(value_of(grad), sharding_for(ctx.mesh, kept, grad.shape, "from_local"))
-        return fresh(own(value, ctx.mesh, kept)), None, None, None
+        kept = _reduced(ctx.placements)
+        value = own(whole(value_of(grad), sharding_for(ctx.mesh, kept, grad.shape, "from_local")), ctx.mesh, kept)
+        return fresh(_share(value, ctx.mesh, ctx.placements)), None, None, None, None
 
 
 class _Part(Function):
@@ -532,8 +545,7 @@ def distribute_tensor(
             )
         return tensor
     if any(isinstance(p, Partial) for p in found):
-        kept = [Replicate() if isinstance(p, Partial) else p for p in found]
-        return as_partial(distribute_tensor(tensor, mesh, kept, src_data_rank=src_data_rank), found)
+        return as_partial(distribute_tensor(tensor, mesh, _reduced(found), src_data_rank=src_data_rank), found)
     sharding = sharding_for(mesh, found, tensor.shape, "distribute_tensor")
     value = value_of(tensor)
     if not alone() and src_data_rank is not None and c10d.is_initialized() and not tensor.is_meta:
