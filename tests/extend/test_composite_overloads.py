@@ -30,6 +30,19 @@ def _seeded(t, run):
     return run()
 
 
+def _bagged(t, a, mode):
+    weights = _image(t, 4) if mode == 0 else None
+    return a._embedding_bag.default(
+        _image(t, 6, 3), t.tensor([0, 2, 5, 2]), t.tensor([0, 3]), False, mode, False, weights, False, 5 if mode else -1
+    )
+
+
+def _written(t, write, values):
+    indices = t.zeros(values.shape, dtype=t.int64)
+    write(values, indices)
+    return values, indices
+
+
 CASES = {
     # public functions, methods and properties by their names
     "less_equal.Scalar": lambda t, a: a.less_equal.Scalar(_x(t), 0.5),
@@ -135,6 +148,75 @@ CASES = {
     "embedding_backward": lambda t, a: a.embedding_backward.default(_x(t), t.tensor([1, 0, 1]), 4, 0, False, False),
     "glu_jvp": lambda t, a: a.glu_jvp.default(
         t.nn.functional.glu(_image(t, 2, 4)), _image(t, 2, 4), _image(t, 2, 4) + 1, -1
+    ),
+    "glu_backward_jvp": lambda t, a: a.glu_backward_jvp.default(
+        a.glu_backward.default(_image(t, 2, 2), _image(t, 2, 4), 1), _image(t, 2, 2), _image(t, 2, 4),
+        _image(t, 2, 2) + 1, _image(t, 2, 4) - 1, 1,
+    ),
+    **{f"native_{name}_backward": lambda t, a, name=name, args=args: getattr(a, f"native_{name}_backward").default(
+        _image(t, 2, 4, 3), _image(t, 2, 4, 3) + 1, *args(t), [True, True, True]
+    ) for name, args in (
+        ("group_norm", lambda t: (_image(t, 2, 2), _image(t, 2, 2) + 1, _image(t, 4), 2, 4, 3, 2)),
+        ("batch_norm", lambda t: (_image(t, 4), None, None, _image(t, 4) + 1, _image(t, 4) + 0.5, True, 1e-5)),
+    )},
+    "native_group_norm": lambda t, a: a.native_group_norm.default(_image(t, 2, 4, 3), None, None, 2, 4, 3, 2, 1e-5),
+    "native_batch_norm": lambda t, a: a.native_batch_norm.default(
+        _image(t, 2, 4, 3), None, None, None, None, True, 0.1, 1e-5
+    ),
+    # kernels of CPUs
+    **{f"_embedding_bag_backward {mode} {sparse}": lambda t, a, mode=mode, sparse=sparse: a._embedding_bag_backward(
+        _x(t)[:2], t.tensor([0, 2, 5, 2]), t.tensor([0, 3]), *_bagged(t, a, mode)[1:], 6, not sparse, mode, sparse,
+        _image(t, 4) if mode == 0 else None, 5 if mode == 1 else -1,
+    ).to_dense() for mode in (0, 1, 2) for sparse in (False, True) if not (sparse and mode == 2)},
+    "_embedding_bag_per_sample_weights_backward": lambda t, a: a._embedding_bag_per_sample_weights_backward.out(
+        _x(t)[:2], _image(t, 6, 3), t.tensor([0, 2, 5, 2]), t.tensor([0, 3]), t.tensor([0, 0, 0, 1]), 0, 5,
+        out=_empty(t),
+    ),
+    "_batch_norm_impl_index": lambda t, a: a._batch_norm_impl_index.default(
+        _x(t), _x(t)[0], None, None, None, True, 0.1, 1e-5, True
+    ),
+    "_batch_norm_no_update": lambda t, a: a._batch_norm_no_update.default(
+        _x(t), None, None, _x(t)[0], _x(t)[1].abs(), 0.1, 1e-5
+    ),
+    "batch_norm_backward": lambda t, a: a.batch_norm_backward.default(
+        _x(t), _x(t).T, _x(t)[0], None, None, _x(t)[1], _x(t)[2].abs(), True, 1e-5, [True, True, False],
+        t.empty(0, dtype=t.uint8),
+    )[:2],
+    "histogramdd": lambda t, a: a.histogramdd.default(_x(t), [2, 2, 3]),
+    "_histogramdd_bin_edges": lambda t, a: a._histogramdd_bin_edges.default(_x(t), [2, 2, 3]),
+    "_histogramdd_from_bin_cts": lambda t, a: a._histogramdd_from_bin_cts.default(
+        _x(t)[:, :2], [2, 3], weight=_image(t, 3), density=True
+    ),
+    "_histogramdd_from_bin_tensors": lambda t, a: a._histogramdd_from_bin_tensors.default(
+        _x(t)[:, :2], [t.tensor([-2.0, 0.4, 2.0], dtype=t.float64)] * 2
+    ),
+    "_trilinear": lambda t, a: a._trilinear.default(_x(t), _x(t).T, _x(t), [2], [0], [1], [1], 1),
+    "_compute_linear_combination": lambda t, a: a._compute_linear_combination.default(_image(t, 3, 2, 2), _x(t)[:2]),
+    "_transform_bias_rescale_qkv": lambda t, a: a._transform_bias_rescale_qkv.default(
+        _image(t, 2, 3, 12), _image(t, 12), 2
+    ),
+    "_slow_conv2d_backward": lambda t, a: a._slow_conv2d_backward.output_mask(
+        _image(t, 1, 3, 3, 3), _image(t, 1, 2, 4, 4), _image(t, 3, 2, 2, 2), [2, 2], [1, 1], [0, 0], [True, True, True]
+    ),
+    "slow_conv_transpose2d": lambda t, a: a.slow_conv_transpose2d.default(
+        _image(t, 1, 2, 4, 4), _image(t, 2, 3, 2, 2), [2, 2], None, [2, 2], [1, 1], [1, 1]
+    ),
+    "_upsample_bilinear2d_aa_backward": lambda t, a: a._upsample_bilinear2d_aa_backward.default(
+        _image(t, 1, 1, 2, 2), [2, 2], [1, 1, 4, 5], False
+    ),
+    "multilabel_margin_loss_forward": lambda t, a: a.multilabel_margin_loss_forward.default(
+        _x(t), t.tensor([[0, -1, 1], [1, 2, -1], [-1, 0, 0]]), 1
+    ),
+    "_cummax_helper": lambda t, a: _written(
+        t, lambda v, i: a._cummax_helper.default(_x(t), v, i, 1), t.zeros(3, 3, dtype=t.float64)
+    ),
+    "_gather_sparse_backward": lambda t, a: a._gather_sparse_backward.default(
+        _x(t), 0, t.tensor([[0, 2, 0]]), _x(t)[:1]
+    ).to_dense(),
+    "resize": lambda t, a: a.resize.default(_x(t), [2, 2]),
+    "_reshape_copy": lambda t, a: a._reshape_copy.default(_x(t).T, [9]),
+    "convolution.out": lambda t, a: a.convolution.out(
+        _image(t, 1, 2, 4, 4), _image(t, 3, 2, 2, 2), None, [1, 1], [0, 0], [1, 1], False, [0, 0], 1, out=_empty(t)
     ),
 }  # fmt: skip
 

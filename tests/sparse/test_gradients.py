@@ -291,3 +291,12 @@ def test_sums_without_entries_or_sparse_dimensions():
 
     for shapes in (((2, 0), (0, 1, 0, 2), (2, 1, 1, 0, 2)), ((0, 3), (3, 2), (2,)), ((0, 0), (0, 2), (2,))):
         agree(lambda t, shapes=shapes: case(t, *shapes))
+
+
+@pytest.mark.parametrize("how", ["mean", "amax", "amin"])
+def test_gradients_of_products_that_are_not_sums(how):
+    def run(t):
+        s, m = C(t).requires_grad_(), (M(t) * 0 + 1).requires_grad_()
+        return t.autograd.grad(t.sparse.mm(s, m, how).pow(2).sum(), (s, m))
+
+    same(run)

@@ -199,7 +199,6 @@ def _of_instances(input: Any, weight: Any, bias: Any, mean: Any, var: Any, momen
     out, *kept = redispatch(_aten.native_batch_norm.default, *args)
     moved = [_mean_over_instances(t, new, [n, c]) for t, new in zip((mean, var), stats, strict=True)]
     _written_later(mean, var)
-    kept = [redispatch(_aten.view.default, t, [n, c, *[1] * len(rest)]) for t in kept]
     return redispatch(_aten.view.default, out, [n, c, *rest]), *kept, *moved
 
 

@@ -61,7 +61,7 @@ def _positional(schema: FunctionSchema, function: Callable, outs: tuple[str, ...
     """``function`` called as ``schema`` says: by position, after ``*`` by name, the outputs as one."""
     order = [a for a in schema.arguments if not a.kwarg_only]
     layer = getattr(functional, getattr(function, "__name__", ""), None) is function
-    lists = [str(r.type) for r in schema.returns] == ["List[Tensor]"]
+    lists = [str(r.type) == "List[Tensor]" for r in schema.returns]
 
     def call(*args: Any, **kwargs: Any) -> Any:
         given = list(args)
@@ -79,7 +79,9 @@ def _positional(schema: FunctionSchema, function: Callable, outs: tuple[str, ...
             found = tuple([kwargs.pop(n) for n in outs])
             kwargs["out"] = found if len(found) > 1 else found[0]
         got = function(*given, **kwargs)
-        return list(got) if lists and isinstance(got, tuple) else got
+        if not any(lists) or not isinstance(got, tuple):
+            return got
+        return list(got) if len(lists) == 1 else tuple([list(x) if y else x for x, y in zip(got, lists, strict=True)])
 
     return call
 

@@ -87,7 +87,7 @@ def looked_up(weight, indices, padding, scaled, sparse):
     rows = call(lookup, (weight, indices), (padding, False, sparse))
     count = indices.numel()
     if scaled and rows.requires_grad and count:
-        times = _frequencies(indices).to(rows.dtype).unsqueeze(1)
+        times = frequencies(indices).to(rows.dtype).unsqueeze(1)
         rows.register_hook(lambda grad: grad / times)
     places = _F["arange"](count, dtype=indices.dtype, device=indices.device)
     if padding < 0:
@@ -96,7 +96,7 @@ def looked_up(weight, indices, padding, scaled, sparse):
     return rows, _F["where"](indices == padding, count, places), count
 
 
-def _frequencies(indices):
+def frequencies(indices):
     """What PyTorch divides the gradient of each index by: of the k-th smallest, how often the k-th of all occurs."""
     ordered = indices.sort()[0]
     place = _F["searchsorted"]

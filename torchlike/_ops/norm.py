@@ -143,7 +143,8 @@ def _moved(running, value, momentum):
 def _batch_norm_backward(grads, input, weight, bias_aval, result1, result2, eps, instances):
     axes, shape = _over(input, instances), _channel_shape(input)
     x, grad = wide(input), wide(grads[0])
-    unit, rstd = standardized(x, axes, eps, result1, result2)
+    kept = [1 if i in axes else n for i, n in enumerate(x.shape)]
+    unit, rstd = standardized(x, axes, eps, result1.reshape(kept), result2.reshape(kept))
     scaled = grad if weight is None else grad * weight.astype(grad.dtype).reshape(shape)
     rest = (0, *range(2, x.ndim))
     return (
@@ -185,7 +186,7 @@ def batch_norm_training(input, weight, bias, running_mean, running_var, momentum
     rest = (0, *range(2, x.ndim))
     seen = (jnp.mean(mean, rest), jnp.mean(variance, rest)) if x.size else (None, None)
     moved = [_moved(r, v, momentum) for r, v in zip((running_mean, running_var), seen, strict=True)]
-    return out, mean, rstd, *moved
+    return out, mean.reshape(-1), rstd.reshape(-1), *moved
 
 
 def _batch_norm_eval_backward(grad, input, weight, bias_aval, running_mean, running_var, eps):
@@ -339,7 +340,8 @@ def group_norm(input, num_groups, weight, bias, eps):
     x = _grouped(wide(input), num_groups)
     mean, rstd = statistics(x, (2, 3), eps)
     shape = (1, num_groups, -1, 1)
-    return _affine((x - mean) * rstd, weight, bias, shape, input.dtype).reshape(input.shape), mean, rstd
+    out = _affine((x - mean) * rstd, weight, bias, shape, input.dtype).reshape(input.shape)
+    return out, mean.reshape(x.shape[:2]), rstd.reshape(x.shape[:2])
 
 
 def _root_mean_square(x, axes, eps):

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from torchlike._base import dtypes
 from torchlike._base.dims import wrap_dim
 from torchlike._base.dtypes import dtype as DType
 from torchlike._core.conversion.convert import host
@@ -15,7 +16,7 @@ from torchlike._core.sparse import products, shapes, structure
 from torchlike._core.sparse.rules import recorded
 from torchlike._core.sparse.structure import with_values
 from torchlike._core.sparse.value import Compressed, coo_of, layout_name, put_on, unsupported, value
-from torchlike._core.tensor.tensor import Tensor
+from torchlike._core.tensor.tensor import Tensor, sparse_csr, strided
 
 
 def mm(mat1: Tensor, mat2: Tensor, reduce: str = "sum") -> Tensor:
@@ -23,9 +24,11 @@ def mm(mat1: Tensor, mat2: Tensor, reduce: str = "sum") -> Tensor:
 
     Args:
         mat1, mat2: [n, m] and [m, k]. The result is sparse if both are.
+        reduce: ``"sum"``, or of a CSR matrix with a dense one ``"mean"``, ``"amax"`` or ``"amin"``: what is made of the
+            products of each row, of its elements alone; 0 of a row without elements.
 
     Raises:
-        RuntimeError: sizes or dtypes that do not fit. NotImplementedError: another ``reduce`` than ``"sum"``.
+        RuntimeError: sizes or dtypes that do not fit, another ``reduce``. NotImplementedError: a layout that has none.
 
     >>> import torchlike as torch
     >>> torch.sparse.mm(torch.eye(2).to_sparse(), torch.ones(2, 1))
@@ -33,7 +36,7 @@ def mm(mat1: Tensor, mat2: Tensor, reduce: str = "sum") -> Tensor:
             [1.]])
     """
     if reduce != "sum":
-        raise NotImplementedError(f"torch.sparse.mm(): reduce={reduce!r} is not supported, only 'sum'")
+        return _reduced(mat1, mat2, reduce)
     if value(mat1) is not None and value(mat2) is not None:
         node = "SparseSparseMatmulBackward0"
         return recorded(node, products.sparse_matmul, mat1, mat2)
@@ -41,6 +44,33 @@ def mm(mat1: Tensor, mat2: Tensor, reduce: str = "sum") -> Tensor:
         return FUNCTIONS["mm"](mat1, mat2)
     base = structure.zeros((mat1.shape[0], mat2.shape[-1]), mat2)
     return recorded("SparseAddmmBackward0", products.sparse_addmm, base, mat1, mat2, 0, 1)
+
+
+def _reduced(mat1: Tensor, mat2: Tensor, reduce: str) -> Tensor:
+    """A product whose sums are means, maxima or minima of the products there are; of equal ones the first counts."""
+    if mat1.layout is not sparse_csr:
+        raise NotImplementedError(f"torch.sparse.mm(): reduce={reduce!r} takes a CSR matrix, but got {mat1.layout}")
+    if mat2.layout is not strided:
+        raise RuntimeError(f"torch.sparse.mm(): reduce={reduce!r} takes a dense second matrix, but got {mat2.layout}")
+    if reduce not in ("mean", "amax", "amin"):
+        known = "has not been enabled" if reduce == "prod" else "must be sum, mean, amax or amin"
+        raise RuntimeError(f"torch.sparse.mm(): reduce argument {known}, but got {reduce!r}")
+    columns = mat1.col_indices().to(dtypes.int64)
+    products = mat1.values().unsqueeze(1) * mat2[columns]
+    counts = mat1.crow_indices().to(dtypes.int64).diff()
+    rows = FUNCTIONS["repeat_interleave"](counts).unsqueeze(1).expand(products.shape)
+    zeros = products.new_zeros(mat1.shape[0], products.shape[1])
+    if reduce == "mean":
+        return zeros.scatter_add(0, rows, products) / counts.clamp(min=1).unsqueeze(1)
+    values = products.detach()
+    best = zeros.scatter_reduce(0, rows, values, reduce, include_self=False)
+    places = FUNCTIONS["arange"](len(columns), device=columns.device).unsqueeze(1).expand(products.shape)
+    last = len(columns)
+    places = places.masked_fill((values != best.gather(0, rows)) & (values == values), last)
+    first = FUNCTIONS["full_like"](best, last, dtype=dtypes.int64).scatter_reduce(0, rows, places, "amin")
+    if not last:
+        return zeros
+    return products.gather(0, first.clamp(max=last - 1)).masked_fill((counts == 0).unsqueeze(1), 0)
 
 
 def addmm(mat: Tensor, mat1: Tensor, mat2: Tensor, *, beta: float = 1.0, alpha: float = 1.0) -> Tensor:
