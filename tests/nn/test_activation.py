@@ -92,6 +92,11 @@ def test_trailing_underscore(name):
     check(lambda t, x: call(t, name)(x * 1, *extra), MATRIX, gradgrad=False, jit=False)
 
 
+def test_reversed_bounds_in_place_give_the_upper_one():
+    x = np.array([-3.0, 0.5, 3.0])
+    check(lambda t, x: t.nn.functional.hardtanh_(x * 1, 2.0, 1.0), x, gradgrad=False, jit=False)
+
+
 @pytest.mark.parametrize("approximate", ["none", "tanh"])
 def test_gelu(approximate):
     check(lambda t, x: t.nn.functional.gelu(x, approximate=approximate), MATRIX)

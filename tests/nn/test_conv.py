@@ -118,7 +118,9 @@ BAD = {
     "output_padding": (
         transposed(2, output_padding=1), IMAGE, r(4, 6, 3, 2), "output padding must be smaller",
     ),
-    "t channels": (transposed(2), IMAGE, r(3, 6, 3, 2), "to have 3 channels, but got 4"),
+    "t channels": (transposed(2), IMAGE, r(3, 6, 3, 2), "Given transposed=1, .*to have 3 channels, but got 4"),
+    "t bias": (transposed(2), IMAGE, r(4, 6, 3, 2), r(5), "Given transposed=1, weight .*with 6 elements"),
+    "t padding": (transposed(2, padding=(1, 1, 0, 0)), IMAGE, r(4, 6, 3, 2), "expected padding to be .* 2 values"),
 }  # fmt: skip
 
 

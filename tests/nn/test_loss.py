@@ -446,7 +446,10 @@ def test_warnings():
         F.mse_loss(x, y), F.cross_entropy(x, y), F.kl_div(x, y, reduction="batchmean")
 
 
-@pytest.mark.parametrize("flags", [{"size_average": False}, {"reduce": False}, {"size_average": True, "reduce": True}])
+@pytest.mark.parametrize("flags", [
+    {"size_average": False}, {"reduce": False}, {"size_average": True, "reduce": True}, {"size_average": 0},
+    {"reduce": 0}, {"size_average": "", "reduce": 1},
+])  # fmt: skip
 def test_deprecated_flags(flags):
     check(loss("mse_loss", **flags), X, Y, gradgrad=False)
     with warnings.catch_warnings():

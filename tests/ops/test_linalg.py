@@ -6,7 +6,7 @@ import jax
 import numpy as np
 import pytest
 import torch
-from both import agree
+from both import agree, agree_error
 from oracle import check
 
 import torchlike
@@ -332,6 +332,17 @@ def test_out():
 def test_singular_under_jit_gives_infinities():
     got = jax.jit(lambda v: torchlike.linalg.inv(torchlike.from_jax_array(v)).jax())(ZERO)
     assert not np.isfinite(np.asarray(got)).any()
+
+
+@pytest.mark.parametrize("kind", ["int64", "uint8", "bool"])
+def test_powers_of_whole_numbers(kind):
+    def powers(t):
+        x = t.tensor([[3, 1, 0], [2, 1, 3], [1, 0, 2]], dtype=getattr(t, kind))
+        found = [t.matrix_power(x, n) for n in ((0, 1) if kind == "bool" else (0, 1, 2, 5))]
+        return [(y.tolist(), str(y.dtype)) for y in found]
+
+    agree(powers)
+    agree_error(lambda t: t.matrix_power(t.ones(2, 2, dtype=getattr(t, kind)), -1), "linalg.inv: Expected a floating")
 
 
 def test_the_sign_of_a_determinant_that_is_nan_is_zero():

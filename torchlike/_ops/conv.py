@@ -181,7 +181,8 @@ def _check_types(input, weight, bias):
 
 def _check_sizes(input, weight, bias, pairs, dilation, transposed, groups):
     channels, kernel = input.shape[1], weight.shape[2:]
-    text = f"Given groups={groups}, weight of size {list(weight.shape)}"
+    size = f"weight of size {list(weight.shape)}"
+    text = f"Given transposed=1, {size}" if transposed else f"Given groups={groups}, {size}"
     if weight.shape[0] < groups:
         raise RuntimeError(
             f"Given groups={groups}, expected weight to be at least {groups} at dimension 0, but got weight "
@@ -202,7 +203,7 @@ def _check_sizes(input, weight, bias, pairs, dilation, transposed, groups):
     outputs = weight.shape[1] * groups if transposed else weight.shape[0]
     if bias is not None and (bias.ndim != 1 or bias.shape[0] != outputs):
         raise RuntimeError(
-            f"Given weight of size {list(weight.shape)}, expected bias to be 1-dimensional with {outputs} "
+            f"Given {'transposed=1, ' * transposed}{size}, expected bias to be 1-dimensional with {outputs} "
             f"elements, but got bias of size {list(bias.shape)} instead"
         )
     padded = [s + lo + hi for s, (lo, hi) in zip(input.shape[2:], pairs, strict=True)]

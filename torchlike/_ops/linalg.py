@@ -490,7 +490,12 @@ def cholesky_inverse(self, upper):
 
 
 def _power(name, x, n):
-    square(name, x, low=n >= 0)
+    if n >= 0 and not is_floating(x):  # of whole numbers, but inverses of none
+        square(name, x.astype(jnp.float32), low=True)
+        if x.dtype == bool and n > 1:
+            raise NotImplementedError("\"linalg_matrix_power\" not implemented for 'Bool'; use .int()")
+    else:
+        square(name if n >= 0 else "linalg.inv", x, low=n >= 0)
     if n < 0:
         x, n = _inverse(x), -n
     out = jnp.broadcast_to(eye_like(x), x.shape) if n == 0 else None

@@ -31,7 +31,8 @@ def legacy_get_string(
     size_average: bool | None, reduce: bool | None, emit_warning: bool = True, stacklevel: int = 2
 ) -> str:
     """The reduction that the arguments of old, ``size_average`` and ``reduce``, mean (None counts as true)."""
-    name = "none" if reduce is False else "sum" if size_average is False else "mean"
+    mean, each = size_average is None or bool(size_average), reduce is None or bool(reduce)
+    name = "none" if not each else "mean" if mean else "sum"
     if emit_warning:
         warnings.warn(
             f"size_average and reduce args will be deprecated, please use reduction='{name}' instead.",

@@ -242,6 +242,10 @@ def hardtanh(input, min_val=-1.0, max_val=1.0, inplace=False):
     """``x`` kept within [min_val, max_val]; the derivative at both is 0. ValueError if they are reversed."""
     if min_val > max_val:
         raise ValueError(f"hardtanh: min_val cannot be greater than max_val, got {min_val} and {max_val}")
+    return _hardtanh(input, min_val, max_val, inplace)
+
+
+def _hardtanh(input, min_val, max_val, inplace):
     numbers = _number("hardtanh", "min_val", min_val), _number("hardtanh", "max_val", max_val)
     given = arguments.as_tensor_arg("hardtanh", "input", input)
     if min(numbers) < 0 and not given.is_quantized and given.dtype.np.kind == "u":
@@ -250,8 +254,8 @@ def hardtanh(input, min_val=-1.0, max_val=1.0, inplace=False):
 
 
 def hardtanh_(input, min_val=-1.0, max_val=1.0):
-    """:func:`hardtanh` in place."""
-    return hardtanh(input, min_val, max_val, True)
+    """:func:`hardtanh` in place; reversed bounds give ``max_val``."""
+    return _hardtanh(input, min_val, max_val, True)
 
 
 def hardsigmoid(input, inplace=False):

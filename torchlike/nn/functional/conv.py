@@ -57,18 +57,24 @@ def _forward(name, n, input, weight, bias, stride, padding, dilation, groups):
     else:
         if padding.__class__ is not tuple:
             padding = _ints(name, "padding", padding)
-        if len(padding) not in (1, n):
-            raise RuntimeError(
-                f"expected padding to be a single integer value or a list of {n} values to match the "
-                f"convolution dimensions, but got padding={list(padding)} (in {name}())"
-            )
+        _demand_each(name, n, padding)
     return _run(name, n, (input, weight, bias), (stride, padding, dilation, False, _ZEROS[n], groups))
+
+
+def _demand_each(name, n, padding):
+    """RuntimeError unless there is one padding, or one for each dimension: the operator takes pairs too."""
+    if len(padding) not in (1, n):
+        raise RuntimeError(
+            f"expected padding to be a single integer value or a list of {n} values to match the "
+            f"convolution dimensions, but got padding={list(padding)} (in {name}())"
+        )
 
 
 def _transposed(name, n, input, weight, bias, stride, padding, output_padding, groups, dilation):
     stride, padding = _ints(name, "stride", stride), _ints(name, "padding", padding)
     dilation = _ints(name, "dilation", dilation)
     output_padding = _ints(name, "output_padding", output_padding)
+    _demand_each(name, n, padding)
     return _run(name, n, (input, weight, bias), (stride, padding, dilation, True, output_padding, groups))
 
 
