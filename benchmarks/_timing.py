@@ -10,18 +10,20 @@ def _warm(f, calls, seconds):
     """Call ``f`` some times; the seconds that one call takes in the end."""
     start = time.perf_counter()
     spent = []
-    while len(spent) < 2 or (len(spent) < calls and time.perf_counter() - start < seconds):
+    while len(spent) < min(2, calls) or (len(spent) < calls and time.perf_counter() - start < seconds):
         begin = time.perf_counter()
         f()
         spent.append(time.perf_counter() - begin)
     return min(spent[len(spent) // 2 :])
 
 
-def best_times(cases, *, rounds=40, seconds=0.02, before=None, calls=40, warm=1.0, budget=15.0, quick=False):
+def best_times(
+    cases, *, rounds=40, fewest=5, seconds=0.02, before=None, calls=40, warm=1.0, budget=15.0, quick=False
+):  # fmt: skip
     """{name: seconds per call} of ``{name: function}``; each round runs every case for about ``seconds``.
 
     ``before`` maps names to functions that are called ahead of a case's turn. ``calls`` of each case, or ``warm``
-    seconds, pass before anything counts. After ``budget`` seconds there are no more rounds, if there were five.
+    seconds, pass before anything counts. After ``budget`` seconds there are no more rounds, if there were ``fewest``.
     ``quick``: a few calls of each, only to see that they run.
     """
     if quick:
@@ -37,7 +39,7 @@ def best_times(cases, *, rounds=40, seconds=0.02, before=None, calls=40, warm=1.
         gc.freeze()  # the collector goes on, as it does for users, but not over what the imports have made
     begin = time.perf_counter()
     for i in range(rounds):
-        if i >= 5 and time.perf_counter() - begin > budget:
+        if i >= fewest and time.perf_counter() - begin > budget:
             break
         for name, f in cases.items():
             before.get(name, int)()

@@ -115,6 +115,39 @@ def test_a_number_that_decides_a_shape_is_a_constant():
     assert f.count == 3
 
 
+BYTES, HALVES = torch.ones(3, dtype=torch.int8), torch.ones(3, dtype=torch.float16)
+HELD = {
+    "alpha": lambda n: torch.add(BYTES, BYTES, alpha=n),
+    "of a method": lambda n: BYTES.clone().add_(BYTES, alpha=n),
+    "clamp": lambda n: BYTES.clamp(-1, n),
+    "clamp_max": lambda n: torch.clamp_max(BYTES, n),
+    "where": lambda n: torch.where(BYTES > 0, BYTES, n),
+    "where of a method": lambda n: BYTES.where(BYTES > 0, n),
+    "power": lambda n: BYTES**n,
+    "addcmul": lambda n: torch.addcmul(BYTES, BYTES, BYTES, value=n),
+    "addmm": lambda n: torch.addmm(BYTES[None], BYTES[None, :1], BYTES[None], alpha=n),
+    "index_add": lambda n: BYTES.index_add(0, torch.tensor([0]), BYTES[:1], alpha=n),
+    "index_fill": lambda n: BYTES.index_fill(0, torch.tensor([0]), n),
+    "scatter": lambda n: BYTES.scatter(0, torch.tensor([0]), n),
+    "masked_fill": lambda n: BYTES.masked_fill(BYTES > 0, n),
+    "pad": lambda n: nn.functional.pad(BYTES, (1, 1), value=n),
+    "halves": lambda n: HALVES.clamp(max=n * 1000.0),
+    "slope": lambda n: nn.functional.leaky_relu(HALVES, n * 1e37 if n > 9 else n * 1.0),
+}
+
+
+@pytest.mark.parametrize("name", HELD)
+def test_numbers_that_a_dtype_does_not_hold(name):
+    """A program that took a small one refuses a large one, and takes the next small one."""
+    f = torch.compile(HELD[name])
+    for n in (2, 3, 4):
+        assert f(n).tolist() == HELD[name](n).tolist()
+    for call in (HELD[name], f, f):
+        with pytest.raises(RuntimeError, match="without overflow"):
+            call(300)
+    assert f(5).tolist() == HELD[name](5).tolist()
+
+
 def test_another_type_of_number():
     held = [2]
     f = torch.compile(lambda x: x.int() * held[0])

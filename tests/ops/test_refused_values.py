@@ -104,6 +104,31 @@ REFUSED = [
             "t.index_add(t.ones(3, dtype=t.{d}), 0, t.tensor([0]), t.ones(1, dtype=t.{d}), alpha={v})",
         )
     ],
+    *[  # elements that a tensor takes over
+        case.format(d=d, v=v)
+        for d, v in (
+            ("uint8", "300"),
+            ("int8", "-1e3"),
+            ("int32", "float('nan')"),
+            ("int64", "float('inf')"),
+            ("float16", "2**40"),
+            ("float16", "1e6"),
+            ("float32", "1e39, dtype=t.float64"),
+            ("int8", "1j"),
+            ("complex64", "1e39, dtype=t.complex128"),
+            ("uint8", "-1.5"),
+        )
+        for case in (
+            "t.ones(3, dtype=t.{d}).masked_fill(t.tensor([True, False, True]), t.tensor({v}))",
+            "t.ones(3, dtype=t.{d}).index_fill_(0, t.tensor([0]), t.tensor({v}))",
+        )
+    ],
+    "t.ones(3, dtype=t.int8).index_fill(0, t.tensor([9]), t.tensor(300))",
+    "F.pad(t.ones(3, dtype=t.int8), (1, 1), value=t.tensor(300))",
+    "F.pad(t.ones(3, dtype=t.int8), (1, 1), value=t.tensor(300).numpy()[()])",
+    "t.ones(3, dtype=t.int8).where(t.tensor([True, False, True]), t.tensor(300).numpy()[()])",
+    "t.ones(3, dtype=t.int8) ** t.tensor(300).numpy()[()]",
+    "t.ones(3, dtype=t.bfloat16).pow_(1e39)",
     "t.where(t.tensor([True, False]), 1e300, t.ones(2))",
     "t.full((2,), 1e300 + 1j, dtype=t.complex64)",
     *[  # a divisor that wraps to 0
@@ -216,6 +241,22 @@ TAKEN = [
     "t.index_fill(t.ones(3), 0, t.tensor([0]), float('inf'))",
     "t.index_fill(t.ones(3, dtype=t.bool), 0, t.tensor([0]), 300)",
     "t.index_fill(t.ones(3, dtype=t.int8), 0, t.tensor([0]), -1.5)",
+    *[
+        f"t.ones(3, dtype=t.{d}).masked_fill(t.tensor([True, False, True]), t.tensor({v})).to(t.float32)"
+        for d, v in (
+            ("bool", "float('nan')"),
+            ("bool", "2j"),
+            ("uint8", "-5"),
+            ("int8", "-1.5"),
+            ("float16", "float('inf')"),
+            ("bfloat16", "1e6"),
+            ("float32", "2**40"),
+            ("int32", "300"),
+            ("int8", "True"),
+        )
+    ],
+    "t.ones(3) ** 1e39",
+    "t.ones(3, dtype=t.int8) ** 300.0",
     "F.pad(t.ones(3, dtype=t.int32), (1, 1), value=-1.5)",
     "F.threshold(t.ones(3, dtype=t.int8), 2, -3)",
     "F.hardtanh(t.tensor([-3, 3], dtype=t.int8), -2, 2)",

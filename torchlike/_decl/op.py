@@ -44,9 +44,7 @@ EXTENSIONS: dict[str, Op] = {}  # operators of other namespaces, by namespace::n
 # the lower precision; as the ranks of an inner product say.
 AUTOCAST = frozenset({"lower_precision_fp", "fp32", "promote", "banned", "states", "rounded", "fp32_rounded", "inner"})
 VARIANTS = frozenset({"function", "method", "inplace", "out"})
-OUT = frozenset(
-    {"exact", "cast", "apart", "alone", "computes", "truths", "after", "number", "repeatable", "repeated", "safely"}
-)
+OUT = frozenset("exact cast apart alone computes truths after number repeatable repeated safely promotes".split())
 INPLACE: dict[str, frozenset[str]] = {}  # those of ``OUT`` that are of in-place forms, by the names of these
 _INPLACE = frozenset({"alone", "after", "number", "repeatable", "repeated"})
 
@@ -352,8 +350,8 @@ def op(
             a function, as ``node``, that names them. That of pointwise operators of one tensor needs no mention.
         out: words of ``OUT`` about ``out=``: "exact", it must have the result's dtype, as of what is not pointwise;
             "cast", the result is cast to its dtype, as of pointwise operators, and "safely", a refusal names the
-            result as LAPACK's functions do; "apart", it shares no memory with
-            an input; "computes", the call computes in its dtype, unless the last argument says another;
+            result as LAPACK's functions do, "promotes", it is a TypeError; "apart", it shares no memory with an input;
+            "computes", the call computes in its dtype, unless the last argument says another;
             "truths", it is of bool or uint8. Of the in-place form: "alone", no input shares memory with the first;
             "after", all are read before anything is written, or "number", those of no dimensions; an expanded first
             one is "repeatable", which does the same twice, or "repeated", of which PyTorch only warns.
@@ -361,7 +359,8 @@ def op(
             index, ``taken(shape, places, *static)``, or None where the kernel has more to say.
         held: the numbers that the dtype of the result must hold, or ``name:wide`` the dtype that computes it: a call
             with a larger one is refused before anything runs; ``name:floats``, not of integer tensors, ``name:long``,
-            not of those of 16 bits.
+            not of floats of 16 bits, ``name:halves``, of no other floats than those; ``name:negative``, negative floats
+            beside unsigned integers too, in which negative ints wrap.
     """
     schema = Schema(schema)
     registry, prefix = (REGISTRY, "") if namespace is None else (EXTENSIONS, f"{namespace}::")

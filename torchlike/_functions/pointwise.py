@@ -151,6 +151,7 @@ def power_call(base, exponent):
             f"Integers to negative integer powers are not allowed: {dtype} ** {exponent}; "
             "convert the base with .to(torch.float32)"
         )
+    demand_held(power.pow_scalar, (base, exponent))
     return power.pow_scalar, (base, exponent), ()
 
 
@@ -377,7 +378,9 @@ def where(condition, input=None, other=None, *, out=None):
 @method("where")
 def _method_where(self, condition, other):
     """``self`` where the condition holds, ``other`` elsewhere; see torch.where."""
-    return call(ternary.where, (condition, self, other), ())
+    inputs = condition, self, other
+    demand_held(ternary.where, inputs)
+    return call(ternary.where, inputs, ())
 
 
 @both()

@@ -450,6 +450,7 @@ def pad(input, pad, mode="constant", value=None):
     if mode == "constant":
         if isinstance(value, complex):
             raise TypeError("pad(): argument 'value' (position 4) must be float, not complex")
+        value = None if value is None else arguments.as_number("pad", "value", value)
         if value and not input.dtype.is_floating_point:
             if value < 0 and input.dtype.np.kind == "u":
                 raise RuntimeError(f"value cannot be converted to type {input.dtype.name} without overflow: {value}")

@@ -12,6 +12,7 @@ from torchlike._base.dtypes import from_np, int64
 from torchlike._decl.op import op
 from torchlike._decl.words import aten, spelled
 from torchlike._executor.sparse import Wanted
+from torchlike._ops import _overflow
 from torchlike._ops._elementwise import widely
 from torchlike._ops.shape import cast
 
@@ -464,7 +465,7 @@ def _filled(self, mask, value):
         raise RuntimeError(
             f"masked_fill_ only supports a 0-dimensional value tensor, but got tensor with {value.ndim} dimension(s)."
         )
-    if jnp.iscomplexobj(value) and not jnp.iscomplexobj(self):
+    if jnp.iscomplexobj(value) and not jnp.iscomplexobj(self) and self.dtype != bool:
         name = {"float32": "float", "float64": "double", "int32": "int", "int64": "int64_t"}.get(
             self.dtype.name, self.dtype.name
         )
@@ -485,7 +486,7 @@ def masked_fill_number(self, mask, value):
 
 
 @op("masked_fill.Tensor(Tensor self, Tensor mask, Tensor value) -> Tensor", variants="inplace",
-    out="number repeated", node="MaskedFillBackward1",
+    out="number repeated", node="MaskedFillBackward1", check=lambda self, mask, value: _overflow.exceeds(self, value),
     vjp={"self": _unmasked, "value": lambda grad, mask: jnp.sum(jnp.where(mask, grad, 0))})  # fmt: skip
 def masked_fill_tensor(self, mask, value):
     return _filled(self, mask, value)

@@ -51,7 +51,7 @@ def _pieces(grad, tensors_aval, dim):
 
 @op(
     "cat(Tensor[] tensors, int dim=0) -> Tensor",
-    out="cast apart",
+    out="cast apart promotes",
     dtype="promote",
     variants="",
     vjp={"tensors": _pieces},
@@ -103,7 +103,7 @@ def _chunks(t, dim, n):
 
 
 @op("stack(Tensor[] tensors, int dim=0) -> Tensor", dtype="promote", variants="", vjp={"tensors": _slices},
-    out="cast", jvp="kernel", autocast={"cpu": "promote"}, layout=result_layouts.stack)  # fmt: skip
+    out="cast promotes", jvp="kernel", autocast={"cpu": "promote"}, layout=result_layouts.stack)  # fmt: skip
 def stack(tensors, dim):
     first = tensors[0].shape
     dim = wrap_dim(dim, len(first) + 1)

@@ -15,10 +15,9 @@ from torchlike._decl.settings import reset_kernels
 from torchlike._decl.words import aten, later, unseen
 from torchlike._ops._axes import refuse
 from torchlike._ops._elementwise import demand_factor, is_reduced
-from torchlike._ops._overflow import factors
 
 product = partial(op, variants="function method out", autocast="lower_precision_fp")
-blend = partial(op, variants="function method inplace out", autocast="lower_precision_fp", out="after", check=factors)
+blend = partial(op, variants="function method inplace out", autocast="lower_precision_fp", out="after")
 
 _PRECISIONS = {"highest": lax.Precision.HIGHEST, "high": lax.Precision.HIGH, "medium": lax.Precision.DEFAULT}
 _precision = "highest"
@@ -436,7 +435,7 @@ def _batches(a, b):
 
 
 @blend("addmm(Tensor self, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1) -> Tensor",
-       held="beta:wide alpha:wide",
+       held="beta:wide:negative alpha:wide:negative",
        saved="alpha beta mat1 mat1_sym_sizes mat2 mat2_sym_sizes", jvp="kernel", vjp={
            "mat1": lambda grad, mat2, alpha: _scaled(_left(grad, mat2), alpha),
            "mat2": lambda grad, mat1, alpha: _scaled(_right(grad, mat1), alpha),
@@ -469,7 +468,7 @@ def addmv(self, mat, vec, beta, alpha):
 
 
 @blend("addbmm(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor",
-       held="beta:wide alpha:wide",
+       held="beta:wide:negative alpha:wide:negative",
        saved="alpha batch1 batch1_sym_argsize_0 batch1_sym_argsize_1 batch2 batch2_sym_argsize_2 beta")  # fmt: skip
 def addbmm(self, batch1, batch2, beta, alpha):
     """``beta * self + alpha * sum_b (batch1[b] @ batch2[b])``; ``self`` is broadcast to [n, m].
@@ -482,7 +481,7 @@ def addbmm(self, batch1, batch2, beta, alpha):
 
 
 @blend("baddbmm(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor",
-       held="beta:wide alpha:wide",
+       held="beta:wide:negative alpha:wide:negative",
        saved="alpha batch1 batch2 beta", jvp="kernel", vjp={
            "batch1": lambda grad, batch2, alpha: _scaled(aten.bmm(grad, _turned(batch2)), alpha),
            "batch2": lambda grad, batch1, alpha: _scaled(aten.bmm(_turned(batch1), grad), alpha),

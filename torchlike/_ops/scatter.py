@@ -121,31 +121,6 @@ def _read(grad, dim, index, src_aval):
     return _uncut(at_least_1d(got), src_aval).reshape(src_aval.shape)
 
 
-def _overflows(dtype, value):
-    """Whether ``dtype`` cannot hold a number; None where that is not asked."""
-    asked = jnp.result_type(value).kind in "iufc" and np.dtype(dtype).kind != "b"
-    return _overflow.beyond(dtype, value) if asked else None
-
-
-def _with_number(check):
-    """A ``check`` that the dtype of the first input holds ``value``, after another one."""
-
-    def both(self, dim, index, value, **rest):
-        bad, error = check(self, dim, index=index)
-        over = _overflows(self.dtype, value)
-        if over is None:
-            return bad, error
-
-        def raised():
-            if bad:
-                return error() if callable(error) else error
-            return _overflow.error(self.dtype)
-
-        return bad | over, raised
-
-    return both
-
-
 def _number(self, value):
     """A traced number as the dtype of ``self``."""
     value = jnp.asarray(value)
@@ -176,7 +151,7 @@ def scatter(self, dim, index, src):
 
 
 @op("scatter.value(Tensor self, int dim, Tensor index, Scalar value) -> Tensor", node="ScatterBackward1",
-    out="apart alone", variants="function method inplace out", check=_with_number(_in_range),
+    out="apart alone", variants="function method inplace out", held="value:negative", check=_in_range,
     vjp={"self": lambda grad, dim, index: _zeroed(grad, dim, index)})  # fmt: skip
 def scatter_value(self, dim, index, value):
     dim = wrap_dim(dim, self.ndim)
@@ -199,7 +174,7 @@ def scatter_with(self, dim, index, src, reduce):
 
 
 @op("scatter.value_reduce(Tensor self, int dim, Tensor index, Scalar value, *, str reduce) -> Tensor",
-    check=_with_number(_in_range), out="apart alone", variants="function method inplace out",
+    held="value:negative", check=_in_range, out="apart alone", variants="function method inplace out",
     vjp={"self": no_derivative("scatter")})  # fmt: skip
 def scatter_value_with(self, dim, index, value, reduce):
     dim = wrap_dim(dim, self.ndim)
@@ -395,7 +370,7 @@ def _take_slices(grad, dim, index, source_aval):
 
 
 @op("index_add(Tensor self, int dim, Tensor index, Tensor source, *, Scalar alpha=1) -> Tensor",
-    out="alone", variants="function method inplace out", check=_in_vector, held="alpha", vjp={
+    out="alone", variants="function method inplace out", check=_in_vector, held="alpha:negative", vjp={
         "self": lambda grad: grad,
         "source": lambda grad, dim, index, alpha, source_aval: _take_slices(grad, dim, index, source_aval)
         * jnp.conj(_number(grad, alpha)),
@@ -494,12 +469,21 @@ def _fill_slices(self, dim, index, value):
 _fill_check = check_range(IndexError, _OUTSIDE, negative=True)
 
 
+def _filling(self, dim, index, value):
+    """``check`` of filling with an element, which the dtype is to hold."""
+    bad, error = _fill_check(self, dim, index=index)
+    over, overflow = _overflow.exceeds(self, value)
+    if over is None:
+        return bad, error
+    return bad | over, lambda: overflow() if over else error()
+
+
 def _touched(grad, dim, index):
     return spelled("index_fill.int_Scalar", _fill_slices, aten.zeros_like(grad), dim, index, 1) != 0
 
 
 @op("index_fill.int_Tensor(Tensor self, int dim, Tensor index, Tensor value) -> Tensor", node="IndexFillBackward1",
-    out="alone", layout=result_layouts.like_first, variants="function method inplace", check=_fill_check, vjp={
+    out="alone", layout=result_layouts.like_first, variants="function method inplace", check=_filling, vjp={
         "self": _blank,
         "value": lambda grad, dim, index: jnp.sum(jnp.where(_touched(grad, dim, index), grad, 0)),
     })  # fmt: skip
@@ -510,7 +494,7 @@ def index_fill_tensor(self, dim, index, value):
 
 @op("index_fill.int_Scalar(Tensor self, int dim, Tensor index, Scalar value) -> Tensor",
     out="alone", layout=result_layouts.like_first, variants="function method inplace",
-    check=_with_number(_fill_check), vjp={"self": _blank})  # fmt: skip
+    held="value:negative", check=_fill_check, vjp={"self": _blank})  # fmt: skip
 def index_fill_number(self, dim, index, value):
     return _fill_slices(self, dim, index, value)
 

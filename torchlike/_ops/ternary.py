@@ -7,7 +7,6 @@ from torchlike._base import promotion
 from torchlike._base.dtypes import from_np
 from torchlike._decl.op import op, pointwise
 from torchlike._decl.words import aten
-from torchlike._ops import _overflow
 from torchlike._ops._elementwise import broadcast, conj, demand_real, fused, kind, scalar_name, wide_dtype, widely
 
 
@@ -24,7 +23,6 @@ def _mask(condition):
     strides=True,
     variants="function out",
     held="self:long other:long",
-    check=_overflow.of_pair,
     vjp={
         "other": lambda grad, condition: jnp.where(_mask(condition), 0, grad),
         "self": lambda grad, condition: jnp.where(_mask(condition), grad, 0),
@@ -136,7 +134,6 @@ clamp = pointwise(
     dtype="promote",
     policy="self min max",
     held="min max",
-    check=lambda self, min, max: _overflow.overflow(self, min, max),
     node="ClampBackward1",
     vjp={"self": _clamp_self},
 )(_clamp_numbers)
@@ -195,7 +192,6 @@ clamp_min_scalar = pointwise(
     dtype="promote",
     policy="self min",
     held="min",
-    check=lambda self, min: _overflow.overflow(self, min),
     numbers="",
     vjp={
         "self": lambda grad, self, min: _clamp_self(grad, self, min, None),
@@ -221,7 +217,6 @@ clamp_max_scalar = pointwise(
     dtype="promote",
     policy="self max",
     held="max",
-    check=lambda self, max: _overflow.overflow(self, max),
     numbers="",
     vjp={
         "self": lambda grad, self, max: _clamp_self(grad, self, None, max),
@@ -299,12 +294,7 @@ def _value(value, self):
 @pointwise(
     "addcmul(Tensor self, Tensor tensor1, Tensor tensor2, *, Scalar value=1) -> Tensor",
     dtype="promote",
-    held="value:wide",
-    check=lambda self, tensor1, tensor2, value: (
-        (None, None)
-        if isinstance(value, int) and value == 1
-        else _overflow.overflow(self, value, halves=False, promotes=False)
-    ),
+    held="value:wide:negative",
     numbers="",
     vjp={
         "self": lambda grad: grad,

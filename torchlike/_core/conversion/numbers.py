@@ -76,8 +76,11 @@ def demand_held(op: Kernel, inputs: Sequence[Any]) -> None:
     for at, words in op.held:
         number = inputs[at]
         if number.__class__ in REAL:
-            if -127 <= number <= 127:  # every dtype of numbers holds them
+            if (0 if "negative" in words else -127) <= number <= 127:  # every dtype of numbers holds them
                 continue
+        elif isinstance(number, np.generic):
+            inputs = [x.item() if isinstance(x, np.generic) else x for x in inputs]
+            number = inputs[at]
         elif number.__class__ is not complex:
             continue
         kind = _computed_in(op, inputs)
@@ -89,7 +92,9 @@ def _unasked(kind: dtype, number: Any, words: frozenset[str]) -> bool:
     """Whether a number need not be held; complex ones beside real tensors are the kernel's to refuse."""
     if number.__class__ is complex and not kind.is_complex:
         return True
-    return "floats" in words and kind.np.kind in "biu" or "long" in words and kind in _HALVES
+    if kind in _HALVES:
+        return "long" in words
+    return ("floats" if kind.np.kind in "biu" else "halves") in words
 
 
 def _computed_in(op: Any, inputs: Sequence[Any]) -> dtype:

@@ -96,8 +96,8 @@ def _handover(op: Op, env: dict[str, Any]) -> tuple[str, str]:
 
 def _held(op: Op, inputs: str) -> list[str]:
     """Source lines that hand over numbers that the dtype may not hold, see ``demand_held``."""
-    names = [op.dynamic[at].name for at, _ in op.held]
-    tests = [f"(not -127 <= {n} <= 127 if {n}.__class__ in REAL else {n}.__class__ is complex)" for n in names]
+    numbers = [(op.dynamic[at].name, 0 if "negative" in words else -127) for at, words in op.held]
+    tests = [f"(not {low} <= {n} <= 127 if {n}.__class__ in REAL else {n}.__class__ is complex)" for n, low in numbers]
     return [f"if {' or '.join(tests)}: demand_held(OP, {inputs})"] if tests else []
 
 

@@ -159,7 +159,7 @@ def _demand_dtype(op: Kernel, value: Any, out: Tensor, at: int) -> None:
     """Refuse an output of another dtype than the result's, where PyTorch does not cast."""
     if "exact" in op.declaration.out and value.dtype != out.dtype.np:
         _refuse_dtype(op, value.dtype, out, at)
-    if op.name in ("cat", "stack") and not can_cast(from_np(value.dtype), out.dtype):
+    if "promotes" in op.declaration.out and not can_cast(from_np(value.dtype), out.dtype):
         raise TypeError(
             f"torch.cat(): input types can't be cast to the desired output type {out.dtype.scalar_name} ({op.name})"
         )

@@ -24,7 +24,7 @@ from torchlike._core.tensor.tensor import Tensor, wrap
 from torchlike._ops import power
 from torchlike._transforms.capture.kinds import kind_of
 from torchlike._transforms.capture.numbers import INT64, Number
-from torchlike._transforms.interpreter.number_arguments import live_places
+from torchlike._transforms.interpreter.number_arguments import held_places, live_places
 from torchlike._transforms.interpreter.reads import Read
 from torchlike._transforms.interpreter.trust import own
 
@@ -246,6 +246,10 @@ class Live:
         """A number as a tensor of a dtype; a constant where that cannot hold it, which is the operator's error."""
         return self.as_tensor(number, dtype) if self.outcome(_HOLDS[dtype], number) else self.constant(number)
 
+    def _held(self, x: Any, kinds: frozenset[Any]) -> Any:
+        """A live number that these dtypes all hold; a constant, which the operator may refuse, where one does not."""
+        return x if type(x) is not Number or self.outcome(_held_by(kinds), x) else self.constant(x)
+
     def filled(self, f: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
         """What a function gives that makes a tensor of one live number; None for other calls."""
         given = len(args) == _FILLED.get(getattr(f, "__name__", "")) and type(args[-1]) is Number and own(_module(f))
@@ -265,8 +269,13 @@ class Live:
             return tuple([self.constants(a) for a in args]), {k: self.constants(v) for k, v in kwargs.items()}
         name = getattr(f, "__name__", "")
         if self._weakly() and (places := live_places(f)) and any([isinstance(a, Tensor) for a in args]):
-            args = tuple([self._as_weak(a) if i in places else a for i, a in enumerate(args)])
-            kwargs = {k: self._as_weak(v) if k in places else v for k, v in kwargs.items()}
+            kinds, held = frozenset([a.dtype for a in args if isinstance(a, Tensor)]), held_places(f)
+
+            def weak(where: int | str, x: Any) -> Any:
+                return self._as_weak(self._held(x, kinds) if where in held else x) if where in places else x
+
+            args = tuple([weak(i, a) for i, a in enumerate(args)])
+            kwargs = {k: weak(k, v) for k, v in kwargs.items()}
         elif name in _POWERS and len(args) == 2 and _fits(args[0]):
             args = args[0], self._exponent(args[1])
         elif len(args) == _LAST.get(name) and type(args[-1]) is Number and _fits(args[0]) and own(_module(f)):
@@ -280,6 +289,16 @@ class Live:
                 rest, kwargs = [rest[0] * alpha], {k: v for k, v in kwargs.items() if k != "alpha"}
             args = (x, *rest)
         return tuple([self.constants(a) for a in args]), {k: self.constants(v) for k, v in kwargs.items()}
+
+
+@functools.cache
+def _held_by(kinds: frozenset[Any]) -> Callable[[Any], bool]:
+    """Whether dtypes hold a number for certain."""
+    numeric = [d for d in kinds if d is not dtypes.bool]
+    limits = [float(jnp.finfo(d.np).max) if d.np.kind not in "iu" else int(jnp.iinfo(d.np).max) for d in numeric]
+    most, low = min(limits, default=127), 0 if any([d.np.kind == "u" for d in numeric]) else -1
+    floats = all([d.np.kind not in "iu" for d in numeric])
+    return lambda x: low * most <= x <= most or (floats and not math.isfinite(x))
 
 
 def may_live(value: Any) -> bool:

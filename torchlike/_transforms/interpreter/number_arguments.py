@@ -39,6 +39,23 @@ def live_places(f: Any) -> frozenset[int | str]:
     return frozenset(found - others)
 
 
+@functools.lru_cache(2048)
+def held_places(f: Any) -> frozenset[int | str]:
+    """Those of :func:`live_places` whose numbers an operator refuses where its dtype does not hold them."""
+    places, ops = live_places(f), getattr(f, "ops", None)
+    if ops is None:
+        return places
+    names = {(op, op.dynamic[at].name) for op in ops for at, _ in op.held}
+    found = {
+        where
+        for op in ops
+        for i, arg in enumerate(op.schema.args)
+        if (op, arg.name) in names
+        for where in (i, arg.name, arg.public_name)
+    }
+    return places & found
+
+
 def _is_live(op: Op, arg: Arg) -> bool:
     """Whether a number that is this argument is a runtime value of the kernel."""
     if arg.is_list or arg not in op.dynamic:
