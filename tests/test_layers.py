@@ -46,7 +46,7 @@ utils.op_profile utils.dlpack _subclasses
 _functorch _vmap_internals functional serialization compiler export utils.checkpoint utils.module_tracker
 distributed.checkpoint distributed.optim distributed.algorithms
 jit distributions hub fx ao
-quantization
+quantization nn.quantized nn.qat nn.intrinsic
 _functorch.partitioners
 _functorch.aot_autograd
 functorch _library _inductor utils.flop_counter distributed.pipelining

@@ -189,7 +189,10 @@ def factory_kwargs(kwargs: _Any) -> _Any: ...
 from torchlike.nn import functional as functional
 from torchlike.nn import grad as grad
 from torchlike.nn import init as init
+from torchlike.nn import intrinsic as intrinsic
 from torchlike.nn import modules as modules
 from torchlike.nn import parallel as parallel
 from torchlike.nn import parameter as parameter
+from torchlike.nn import qat as qat
+from torchlike.nn import quantized as quantized
 from torchlike.nn import utils as utils

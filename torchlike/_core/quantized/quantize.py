@@ -186,6 +186,22 @@ def value_numbers(v: Quantized) -> Tensor:
         return _as_ordered(kernels.numbers(v.codes, *_pair(v.quantizer, v.ndim)), v.codes)
 
 
+def in_passing(t: Tensor) -> Tensor:
+    """The numbers of a quantized tensor as operators see them that round their results again at once."""
+    v = quantized_of(t)
+    assert v is not None
+    with no_grad():
+        return _as_ordered(kernels.numbers_at_once(v.codes, *_pair(v.quantizer, v.ndim)), v.codes)
+
+
+def from_passing(x: Tensor, quantizer: Affine, kind: dtypes.dtype) -> Tensor:
+    """What such an operator has computed, as a quantized tensor."""
+    with no_grad():
+        x = x.detach()
+        out = kernels.codes_after(x, *_pair(quantizer, x.ndim), _like(kind))
+        return tensor_of(_as_ordered(out, x), quantizer)
+
+
 def again(x: Tensor, t: Tensor, name: str) -> Tensor:
     """``x`` quantized as the quantized tensor ``t`` is."""
     v = quantized_of(t)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import torchlike._base.dtypes as dtypes
 from torchlike._base.state import no_grad, state
 from torchlike._core.dispatch.dispatch import NEW
-from torchlike._core.quantized.quantize import again, dequantized, in_order, quantized
+from torchlike._core.quantized.quantize import again, dequantized, from_passing, in_order, in_passing, quantized
 from torchlike._core.quantized.value import Affine, PerChannel, Quantized, quantized_of, tensor_of, unsupported
 from torchlike._core.sparse.rules import OTHERS
 from torchlike._core.tensor.mutation import bump
@@ -142,17 +142,37 @@ def moved(t: Tensor, device: Any) -> Tensor:
 
 
 @rule(
-    "relu", "relu6", "hardtanh", "leaky_relu", "gelu", "threshold", "clamp", "clamp_min", "clamp_max", "mean",
-    "mean.dim", "std", "std.dim", "std.correction", "avg_pool1d", "avg_pool2d", "avg_pool3d", "_adaptive_avg_pool1d",
-    "_adaptive_avg_pool2d", "_adaptive_avg_pool3d", "_upsample_nearest1d", "_upsample_nearest2d",
-    "_upsample_nearest3d", "_upsample_nearest_exact1d", "_upsample_nearest_exact2d", "_upsample_nearest_exact3d",
-    "_upsample_bilinear2d", "masked_fill.Scalar", "fill.Scalar", "constant_pad_nd",
+    "relu", "relu6", "hardtanh", "threshold", "clamp", "clamp_min", "clamp_max", "std", "std.dim", "std.correction",
+    "masked_fill.Scalar", "fill.Scalar", "constant_pad_nd",
 )  # fmt: skip
 def _rounded(call: Call) -> Tensor:
     """A function of the numbers, quantized as they are."""
     t, v = _first(call)
     _uniform(call, v)
     return again(_computed(call, _numbers), t, call.op.name)
+
+
+@rule("leaky_relu", "gelu")
+def _passed(call: Call) -> Tensor:
+    """A function of the numbers that is rounded at once."""
+    _, v = _first(call)
+    out = _computed(call, lambda v: in_passing(tensor_of(v.codes, v.quantizer)))
+    return from_passing(out, _uniform(call, v), v.dtype)
+
+
+@rule(
+    "mean", "mean.dim", "avg_pool1d", "avg_pool2d", "avg_pool3d", "_adaptive_avg_pool1d", "_adaptive_avg_pool2d",
+    "_adaptive_avg_pool3d", "_upsample_nearest1d", "_upsample_nearest2d", "_upsample_nearest3d",
+    "_upsample_nearest_exact1d", "_upsample_nearest_exact2d", "_upsample_nearest_exact3d", "_upsample_bilinear2d",
+)  # fmt: skip
+def _averaged(call: Call) -> Tensor:
+    """Averages of the integers, rounded to integers."""
+    _, v = _first(call)
+    quantizer = _uniform(call, v)
+    out = _computed(call, lambda v: v.codes.float() - quantizer.zero_point)
+    made = quantized_of(quantized(out, Affine(1.0, quantizer.zero_point), v.dtype))
+    assert made is not None
+    return tensor_of(made.codes, quantizer)
 
 
 @rule("cat", "stack")
@@ -252,7 +272,7 @@ def _in_place(call: Call, name: str) -> Tensor:
             new = _copied_into(v, call.inputs[1])
         else:
             f = RULES.get(str(call.op.declaration.full_name))
-            if f is not _rounded:
+            if f not in (_rounded, _passed):
                 raise unsupported(call.op.name)
             made = quantized_of(f(call))
             assert made is not None

@@ -1,5 +1,8 @@
-"""torch.ao.nn: importable, and refused when used."""
+"""torch.ao.nn: layers over quantized tensors, and those that are trained for it."""
 
+from torchlike.ao.nn import intrinsic as intrinsic
+from torchlike.ao.nn import qat as qat
+from torchlike.ao.nn import quantized as quantized
 from torchlike.interop.refusing import refusing
 
-__getattr__ = refusing(__name__, "torchlike has no quantized types; keep float32 or bfloat16")
+__getattr__ = refusing(__name__, "it is not supported; torch.ao.nn.quantized, qat and intrinsic are")

@@ -45,6 +45,8 @@ from torchlike.ao.quantization.fake_quantize import (
 from torchlike.ao.quantization.fake_quantize import (
     fused_wt_fake_quant_range_neg_127_to_127 as fused_wt_fake_quant_range_neg_127_to_127,
 )
+from torchlike.ao.quantization.fuse_modules import fuse_modules as fuse_modules
+from torchlike.ao.quantization.fuse_modules import fuse_modules_qat as fuse_modules_qat
 from torchlike.ao.quantization.histogram import HistogramObserver as HistogramObserver
 from torchlike.ao.quantization.histogram import default_histogram_observer as default_histogram_observer
 from torchlike.ao.quantization.observer import FixedQParamsObserver as FixedQParamsObserver
@@ -129,6 +131,47 @@ from torchlike.ao.quantization.qconfig import get_default_qconfig as get_default
 from torchlike.ao.quantization.qconfig import get_default_qconfig_dict as get_default_qconfig_dict
 from torchlike.ao.quantization.qconfig import per_channel_dynamic_qconfig as per_channel_dynamic_qconfig
 from torchlike.ao.quantization.qconfig import qconfig_equals as qconfig_equals
+from torchlike.ao.quantization.quantization_mappings import (
+    DEFAULT_DYNAMIC_QUANT_MODULE_MAPPINGS as DEFAULT_DYNAMIC_QUANT_MODULE_MAPPINGS,
+)
+from torchlike.ao.quantization.quantization_mappings import (
+    DEFAULT_MODULE_TO_ACT_POST_PROCESS as DEFAULT_MODULE_TO_ACT_POST_PROCESS,
+)
+from torchlike.ao.quantization.quantization_mappings import DEFAULT_QAT_MODULE_MAPPINGS as DEFAULT_QAT_MODULE_MAPPINGS
+from torchlike.ao.quantization.quantization_mappings import (
+    DEFAULT_STATIC_QUANT_MODULE_MAPPINGS as DEFAULT_STATIC_QUANT_MODULE_MAPPINGS,
+)
+from torchlike.ao.quantization.quantization_mappings import (
+    get_default_dynamic_quant_module_mappings as get_default_dynamic_quant_module_mappings,
+)
+from torchlike.ao.quantization.quantization_mappings import (
+    get_default_qat_module_mappings as get_default_qat_module_mappings,
+)
+from torchlike.ao.quantization.quantization_mappings import (
+    get_default_qconfig_propagation_list as get_default_qconfig_propagation_list,
+)
+from torchlike.ao.quantization.quantization_mappings import (
+    get_default_static_quant_module_mappings as get_default_static_quant_module_mappings,
+)
+from torchlike.ao.quantization.quantization_mappings import (
+    get_dynamic_quant_module_class as get_dynamic_quant_module_class,
+)
+from torchlike.ao.quantization.quantization_mappings import (
+    get_static_quant_module_class as get_static_quant_module_class,
+)
+from torchlike.ao.quantization.quantization_mappings import no_observer_set as no_observer_set
+from torchlike.ao.quantization.quantize import add_quant_dequant as add_quant_dequant
+from torchlike.ao.quantization.quantize import convert as convert
+from torchlike.ao.quantization.quantize import prepare as prepare
+from torchlike.ao.quantization.quantize import prepare_qat as prepare_qat
+from torchlike.ao.quantization.quantize import propagate_qconfig_ as propagate_qconfig_
+from torchlike.ao.quantization.quantize import quantize as quantize
+from torchlike.ao.quantization.quantize import quantize_dynamic as quantize_dynamic
+from torchlike.ao.quantization.quantize import quantize_qat as quantize_qat
+from torchlike.ao.quantization.quantize import swap_module as swap_module
+from torchlike.ao.quantization.stubs import DeQuantStub as DeQuantStub
+from torchlike.ao.quantization.stubs import QuantStub as QuantStub
+from torchlike.ao.quantization.stubs import QuantWrapper as QuantWrapper
 from torchlike.interop.refusing import refusing
 
 __getattr__ = refusing(__name__, "torchlike quantizes in eager mode only: prepare, convert and quantize_dynamic")

@@ -7,8 +7,8 @@ from typing import Any
 
 import torchlike._base.dtypes as dtypes
 import torchlike._base.qschemes as qschemes
+from torchlike.ao._torch import torch
 from torchlike.ao.quantization._ranges import range_of
-from torchlike.ao.quantization._torch import torch
 from torchlike.ao.quantization.histogram import HistogramObserver
 from torchlike.ao.quantization.observer import (
     _CHANNEL,

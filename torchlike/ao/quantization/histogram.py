@@ -8,7 +8,7 @@ import numpy as np
 
 import torchlike._base.dtypes as dtypes
 import torchlike._base.qschemes as qschemes
-from torchlike.ao.quantization._torch import torch
+from torchlike.ao._torch import torch
 from torchlike.ao.quantization.observer import _EPS, _TENSOR, UniformQuantizationObserverBase, _demand_scheme, _given
 
 _STEP = 1e-5  # what part of the numbers may be left out at an end, from one try to the next
@@ -119,7 +119,6 @@ class HistogramObserver(UniformQuantizationObserverBase):
             if prefix + name in state_dict:
                 getattr(self, name).resize_(state_dict[prefix + name].shape)
         super()._load_from_state_dict(state_dict, prefix, *args)
-
 
 
 def _searched(heights: np.ndarray, width: np.float32, steps: int) -> tuple[int, int]:

@@ -10,8 +10,8 @@ from typing import Any
 
 import torchlike._base.dtypes as dtypes
 import torchlike._base.qschemes as qschemes
+from torchlike.ao._torch import torch
 from torchlike.ao.quantization._ranges import checked_range, demand_dtype, range_of
-from torchlike.ao.quantization._torch import torch
 from torchlike.interop.refusing import refusing
 from torchlike.nn import Module
 
