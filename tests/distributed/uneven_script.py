@@ -237,6 +237,35 @@ def results_of_other_shapes(r):
     return [(y.placements, y.to_local()) for y in found]
 
 
+def layouts_of_sums(x, w, v):
+    """What is reduced over processes, and what is made of that."""
+    F, y, s, m = t.nn.functional, x.t() @ x, x.sum(), x.amax(0)
+    yield from (y, s, m, x.sum(0), x.prod(), (x > 1).sum(), (x * 8).int().sum(), F.linear(x.t(), x.t()))
+    yield F.mse_loss(x, x * 2, reduction="sum")
+    yield from (-y, y + y, y - y * 2, y / 2, y * w, y / (w + 9), y @ w, w @ y, y.t(), y.view(2, 8), y.sum(), y[0])
+    yield from (y + w, t.cat([y, y]), y.double(), y.detach(), y.flip(0), y.mv(v), -s, s / 4, 2 * s, s + s, y.sum(1))
+    yield from (y.relu(), y + 1, y.clone(), y.mean(), s.sqrt(), s + 1, m * 2, y.softmax(0), y.tril(), y.cumsum(0))
+    y *= 2
+    yield y
+    yield y / 4
+
+
+@case
+def sums_of_parts(r):
+    x = DT.distribute_tensor(t.arange(16.0).reshape(4, 4) / 8, mesh(), [S(0)])
+    w = DT.distribute_tensor(t.arange(16.0).reshape(4, 4) / 4 - 1, mesh(), [R()])
+    found = layouts_of_sums(x, w, DT.distribute_tensor(t.arange(4.0) + 1, mesh(), [R()]))
+    return [(y.placements, y.to_local().clone(), y.full_tensor()) for y in found]
+
+
+@case
+def sums_of_parts_in_several_dimensions(r):
+    grid = DM.init_device_mesh("cpu", (1, d.get_world_size()), mesh_dim_names=("a", "b"))
+    x = DT.distribute_tensor(t.arange(16.0).reshape(4, 4) / 8, grid, [R(), S(1)])
+    w = DT.distribute_tensor(t.arange(16.0).reshape(4, 4) / 4 - 1, grid, [R(), S(0)])
+    return [(y.placements, y.to_local(), y.full_tensor()) for y in (x @ w, -(x @ w), x.sum(), x.sum(0), x.sum(1))]
+
+
 @case
 def gradients_of_results_of_other_shapes(r):
     x = DT.distribute_tensor(t.arange(20.0).reshape(5, 4), mesh(), [S(0)]).requires_grad_()

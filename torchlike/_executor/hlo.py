@@ -49,6 +49,54 @@ def collectives(text: str, axes: dict[str, int]) -> Counter[Collective]:
     return found
 
 
+_STEP = re.compile(r"^  (ROOT )?%([\w.\-]+) = .*? ([\w\-]+)\(([^)]*)\)")
+_REDUCTIONS = {"add": "sum", "maximum": "max", "minimum": "min", "multiply": "product"}
+
+
+def reduced_last(text: str, axes: dict[str, int]) -> tuple[str, Sequence[str]] | None:
+    """("sum", "max"..., axes of the mesh) of what a program of one result does last: a reduction over devices.
+
+    None where it does something else last, or where devices tell each other more, or do not all do the same.
+    """
+    steps, root = _steps(text)
+    kinds, over, count = set(), [], 0
+    while root in steps and steps[root][0] in ("all-reduce", "copy", "bitcast"):
+        kind, operands, line = steps[root]
+        root = operands[1:] if operands.count("%") == 1 else ""
+        if kind == "all-reduce":
+            kinds.add(_reduction(text, line))
+            over += _over(_group(line), axes).split(",")
+            count += 1
+    differ = re.search(r"= \S+ (?:partition|replica)-id\(", text)
+    talks = sum(_COLLECTIVE.search(line) is not None for _, line in _lines(text))
+    if differ or talks != count or len(kinds) != 1 or not {*over} <= {*axes}:
+        return None
+    kind = kinds.pop()
+    return None if kind is None else (kind, over)
+
+
+def _steps(text: str) -> tuple[dict[str, tuple[str, str, str]], str]:
+    """{name: (what, operands, line)} of the instructions of the entry, and the name of the last one."""
+    entry = re.search(r"^ENTRY %([\w.\-]+)", text, re.MULTILINE)
+    found, root = {}, ""
+    for computation, line in _lines(text):
+        match = _STEP.match(line) if entry is not None and computation == entry[1] else None
+        if match is not None:
+            found[match[2]] = match[3], match[4], line
+            root = match[2] if match[1] else root
+    return found, root
+
+
+def _reduction(text: str, line: str) -> str | None:
+    """What an all-reduce does with two numbers."""
+    applied = re.search(r"to_apply=%([\w.\-]+)", line)
+    for computation, step in _lines(text):
+        match = _STEP.match(step) if applied is not None and computation == applied[1] else None
+        if match is not None and match[1]:
+            return _REDUCTIONS.get(match[3])
+    return None
+
+
 def _lines(text: str) -> Iterator[tuple[str, str]]:
     """(computation, line) of each instruction."""
     computation = ""

@@ -10,8 +10,8 @@ jax's arrays have equal parts. A DTensor whose placements cut a dimension into o
 every device; ``_cut`` says what its placements are, and ``to_local`` gives the rows that PyTorch has here. Results of
 its shape have them too, others those that XLA's partitioner finds, which can cut so: see ``_following.py``.
 
-What an operator has summed over devices XLA has reduced when it is asked for: no result is Partial. What ``from_local``
-makes of several processes' parts is so until it changes: it is reduced at once, and keeps this process's part besides.
+What ``from_local`` makes of several processes' parts, and what an operator reduces over them last, is Partial until it
+changes: it is reduced at once, and keeps this process's part besides.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 
@@ -29,7 +29,6 @@ from torchlike._core.autograd.fields import mark
 from torchlike._core.overrides.torch_function import arm
 from torchlike._core.tensor.mutation import grad_of, lend, set_grad
 from torchlike._core.tensor.tensor import Tensor, alias, fresh, value_of
-from torchlike._executor.pending import settled
 from torchlike._executor.spread import layout_of
 from torchlike.autograd.function import Function
 from torchlike.distributed import distributed_c10d as c10d
@@ -47,6 +46,7 @@ from torchlike.distributed.tensor._layouts import (
     unequal,
     whole,
 )
+from torchlike.distributed.tensor._partials import Partials, has_parts, keep_part, lying, share, whole_of, with_parts
 from torchlike.distributed.tensor._parts import lies_as, own, part_of
 from torchlike.distributed.tensor.placement_types import Partial, Placement, Replicate, Shard
 from torchlike.sharding._shard import relaid
@@ -88,13 +88,15 @@ class DTensor(Tensor):
         allows = getattr(_mixing, "allows", None)
         if allows is None or not allows(func, args, kwargs):
             _demand_alike(func, found, mesh)
-        before = state.overrides_off
+        before, before_it = state.overrides_off, lying(found, mesh) if any(map(has_parts, found)) else None
         state.overrides_off = max(before, 1)
         try:
             with waiting():
                 result = _over(func(*args, **kwargs), mesh, found)
                 if any(getattr(t, "_cut", None) for t in found):
                     _cut_as_partitioned(result, func, args, kwargs, found, mesh)
+                if type(result) is DTensor and not alone():
+                    keep_part(result, func, args, kwargs, found, before_it)
                 return result
         finally:
             state.overrides_off = before
@@ -248,60 +250,15 @@ class DTensor(Tensor):
         return f"DTensor(local_tensor={local}, device_mesh={self._device_mesh}, placements={self.placements})"
 
 
-class Partials(NamedTuple):
-    """What a Partial tensor is made of.
-
-    Attributes:
-        placements: of them one at least is Partial. whole: what they are reduced to. part: that of this process.
-    """
-
-    placements: Placements
-    whole: Any
-    part: Any
-
-    def are_of(self, value: Any) -> bool:
-        """Whether they are parts of this value: nothing has changed it since."""
-        return settled(value) is self.whole
-
-    def reduced(self) -> Placements:
-        """How the whole lies, and the gradient of a part."""
-        return _reduced(self.placements)
-
-
-def _reduced(placements: Placements) -> Placements:
-    """How a tensor lies that has been reduced."""
-    return tuple(Replicate() if isinstance(p, Partial) else p for p in placements)
-
-
-def with_parts(t: Any, placements: Placements, part: Any) -> Any:
-    """``t`` as one that is Partial, if placements say so and there are other processes."""
-    if not alone() and any(isinstance(p, Partial) for p in placements):
-        t._parts = Partials(placements, settled(value_of(t)), settled(part))
-    return t
-
-
 def as_partial(t: DTensor, placements: Placements) -> DTensor:
     """A tensor as one whose parts are to be reduced: equal parts of a sum, if they can be; else the first process has
     its numbers, the others what changes nothing.
     """
     mesh = t._device_mesh
-    new = t.redistribute(mesh, _reduced(placements))
+    new = t.redistribute(mesh, whole_of(placements))
     if alone():
         return new
-    return with_parts(new, placements, _share(own(value_of(new), mesh, new._cut), mesh, placements))
-
-
-def _share(value: Any, mesh: DeviceMesh, placements: Placements) -> Any:
-    """This process's part of what is ``value`` once it is reduced; see :func:`as_partial`."""
-    if alone():
-        return value
-    for at, n, p in zip(mesh.get_coordinate() or (), mesh.shape, placements, strict=False):
-        if isinstance(p, Partial) and p.reduce_op in ("sum", "product"):
-            if p.reduce_op == "sum" and jax.numpy.issubdtype(value.dtype, jax.numpy.inexact):
-                value = value / n
-            elif at:
-                value = jax.numpy.full_like(value, 0 if p.reduce_op == "sum" else 1)
-    return value
+    return with_parts(new, placements, share(own(value_of(new), mesh, new._cut), mesh, placements))
 
 
 @contextlib.contextmanager
@@ -478,14 +435,14 @@ class _Joined(Function):
 
     @staticmethod
     def forward(ctx: Any, t: Any, mesh: Any, placements: Any, shape: Any, back: Any) -> Any:
-        ctx.mesh, ctx.placements = mesh, _reduced(placements) if back is None else back
+        ctx.mesh, ctx.placements = mesh, whole_of(placements) if back is None else back
         return fresh(joined(value_of(t), mesh, placements, "from_local", None, shape))
 
     @staticmethod
     def backward(ctx: Any, grad: Any) -> Any:
-        kept = _reduced(ctx.placements)
+        kept = whole_of(ctx.placements)
         value = own(whole(value_of(grad), sharding_for(ctx.mesh, kept, grad.shape, "from_local")), ctx.mesh, kept)
-        return fresh(_share(value, ctx.mesh, ctx.placements)), None, None, None, None
+        return fresh(share(value, ctx.mesh, ctx.placements)), None, None, None, None
 
 
 class _Part(Function):
@@ -545,7 +502,7 @@ def distribute_tensor(
             )
         return tensor
     if any(isinstance(p, Partial) for p in found):
-        return as_partial(distribute_tensor(tensor, mesh, _reduced(found), src_data_rank=src_data_rank), found)
+        return as_partial(distribute_tensor(tensor, mesh, whole_of(found), src_data_rank=src_data_rank), found)
     sharding = sharding_for(mesh, found, tensor.shape, "distribute_tensor")
     value = value_of(tensor)
     if not alone() and src_data_rank is not None and c10d.is_initialized() and not tensor.is_meta:

@@ -248,6 +248,12 @@ def processes_of(mesh: DeviceMesh) -> int:
     return 1 if alone() else _processes(grid, local_mesh(grid), [a for axes in mesh.axes for a in axes])
 
 
+def processes_along(mesh: DeviceMesh, dim: int) -> int:
+    """How many processes there are along a dimension of a mesh."""
+    grid = mesh.jax_mesh
+    return 1 if alone() else _processes(grid, local_mesh(grid), mesh.axes[dim])
+
+
 _REDUCTIONS = {
     "sum": jax.numpy.sum,
     "avg": jax.numpy.mean,
