@@ -6,6 +6,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 import torch
+from both import agree, agree_error
 from oracle import check, check_error
 from pointwise_cases import BOOLS, BRAIN, COMPLEX, HALF, INF, INTS, MATRIX, NAN, SCALAR, forward, twice
 
@@ -468,3 +469,28 @@ def test_an_array_on_the_left(name, needs):
             return type(error).__name__
 
     assert run(torchlike) == run(torch)
+
+
+@pytest.mark.parametrize("kind", ["int64", "int8", "uint8", "float32", "bfloat16", "complex64"])
+def test_integers_that_take_the_sign_s_bit(kind):
+    def results(t):
+        x = t.tensor([1, 2, 3], dtype=getattr(t, kind))
+        found = []
+        for n in (2**63, 2**63 + 5, 2**64 - 1):
+            found += [x + n, n - x, x * n, x == n, x != n, x / n, x.clone().mul_(n)]
+            if kind != "complex64":
+                found += [x > n, n >= x]
+            if kind in ("float32", "bfloat16"):
+                found += [x.clamp(max=n), x.clone().fill_(n), t.where(x == 2, x, n), x // n, x.remainder(n)]
+        return [(y.tolist(), str(y.dtype)) for y in found]
+
+    agree(results)
+
+
+@pytest.mark.parametrize("f", [
+    lambda t: t.ones(2, dtype=t.int64) ** 2**63, lambda t: t.ones(2, dtype=t.bool) + 2**63,
+    lambda t: t.ones(2, dtype=t.int64).index_fill(0, t.tensor([0]), 2**63),
+    lambda t: t.ones(2, dtype=t.int64).fill_(2**63), lambda t: t.ones(2, dtype=t.int64).clamp(min=2**63),
+])  # fmt: skip
+def test_integers_that_take_the_sign_s_bit_where_they_cannot_wrap(f):
+    agree_error(f, "without overflow|Promotion for uint16")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import jax
+import jax.numpy as jnp
 
 from torchlike._executor import level, sparse
 from torchlike._executor.immediate import Abstract, infer
@@ -27,6 +28,31 @@ def _demand_all_abstract(op: Kernel, values: Values) -> None:
             )
 
 
+def _unsigned(value: Any) -> bool:
+    """Whether a number is one of the integers that 64 bits hold without a sign alone."""
+    return value.__class__ is int and 2**63 <= value < 2**64
+
+
+def _representable(op: Kernel, static: Static, values: Values) -> Values:
+    """The values, with such integers as PyTorch computes with them.
+
+    They are floats where the result is, and wrap beside integers; bool tensors promote with none.
+    """
+    wrapped = [v - 2**64 if _unsigned(v) else v for v in values]
+    kinds = {"f" if jnp.issubdtype(v.dtype, jnp.inexact) else v.dtype.kind for v in values if isinstance(v, jax.Array)}
+    if kinds == {"b"}:
+        raise RuntimeError(
+            "Promotion for uint16, uint32, uint64 types is not supported, attempted to promote Bool and UInt64 "
+            f"({op.name} got an integer of 64 bits without a sign; use a float or a smaller one)"
+        )
+    outs = jax.tree.leaves(infer(op.kernels[static], wrapped)) if "f" not in kinds else []
+    if "f" in kinds or any([jnp.issubdtype(out.dtype, jnp.inexact) for out in outs]):
+        return [float(v) if _unsigned(v) else v for v in values]
+    if op.checked is not None:
+        raise RuntimeError(f"value cannot be converted to type int64_t without overflow (in {op.name})")
+    return wrapped
+
+
 def translate(op: Kernel, static: Static, values: Values, error: Exception) -> Any:
     """The inferred result if a value is abstract; otherwise raise ``error`` as PyTorch would."""
     if any(type(v) is Abstract for v in values) and isinstance(error, TypeError):
@@ -36,6 +62,8 @@ def translate(op: Kernel, static: Static, values: Values, error: Exception) -> A
         return op.kernels[static](*all_settled(values))  # recorded, before execution became immediate
     if level.holds(values):
         return level.run(op, static, values)
+    if isinstance(error, OverflowError) and any(map(_unsigned, values)):
+        return op.kernels[static](*_representable(op, static, all_settled(values)))
     if sparse.holds(values):
         return sparse.LAYER.run(op, static, values)
     if isinstance(error, ValueError) and "incompatible devices" in str(error):

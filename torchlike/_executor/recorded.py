@@ -237,6 +237,8 @@ def _enter(v: Value, new: list[Any], end: int, seen: dict[int, int]) -> Any:
     """The key of an argument that is new to the trace, which is appended to ``new``; None if it cannot be recorded."""
     cls = v.__class__
     if cls in NUMBERS:
+        if cls is int and v >= 2**63:
+            return None
         new.append(v)
         return cls
     slot = seen.get(id(v))

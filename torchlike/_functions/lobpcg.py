@@ -45,7 +45,7 @@ def lobpcg(
         randn((m, k if n is None else n), dtype=A.dtype, device=A.device)
     A = (A + A.mT) / 2  # eigh reads one triangle, but the gradient is to be that of a function of both
     values, vectors = linalg.eigh(A) if B is None else _generalized(A, (B + B.mT) / 2)
-    if largest is False:
+    if not (largest is None or largest):
         return values[..., :k], vectors[..., :k]
     return values[..., -k:].flip(-1), vectors[..., -k:].flip(-1)
 
