@@ -124,6 +124,16 @@ REFUSED = [
         )
     ],
     "t.ones(3, dtype=t.int8).index_fill(0, t.tensor([9]), t.tensor(300))",
+    *[  # numbers of numpy
+        f"t.{name}(t.tensor({v}, dtype=t.{kind}).numpy()[()], dtype=t.{d})"
+        for name in ("tensor", "as_tensor", "ones(2).new_tensor")
+        for v, kind, d in (
+            ("300", "int64", "int8"),
+            ("float('nan')", "float64", "int64"),
+            ("300.5", "float64", "uint8"),
+            ("1j", "complex128", "int32"),
+        )
+    ],
     "F.pad(t.ones(3, dtype=t.int8), (1, 1), value=t.tensor(300))",
     "F.pad(t.ones(3, dtype=t.int8), (1, 1), value=t.tensor(300).numpy()[()])",
     "t.ones(3, dtype=t.int8).where(t.tensor([True, False, True]), t.tensor(300).numpy()[()])",
@@ -255,6 +265,9 @@ TAKEN = [
             ("int8", "True"),
         )
     ],
+    "t.asarray(t.tensor(300).numpy()[()], dtype=t.int8)",
+    "t.tensor(t.tensor(-5).numpy()[()], dtype=t.uint8)",
+    "t.tensor(t.tensor(300.5, dtype=t.float64).numpy()[()], dtype=t.int64)",
     "t.ones(3) ** 1e39",
     "t.ones(3, dtype=t.int8) ** 300.0",
     "F.pad(t.ones(3, dtype=t.int32), (1, 1), value=-1.5)",

@@ -43,7 +43,8 @@ def asarray(obj: Any, *, dtype: OptDtype = None, device: DeviceLike = None, copy
         raise RuntimeError("can't alias NumPy scalars. Either remove copy=False or transform it in a ndarray. ")
     if copy is False:
         raise ValueError("can't alias arbitrary sequence into a tensor.")
-    return tensor(obj, dtype=kind, device=device, requires_grad=bool(requires_grad))
+    numbers = np.asarray(obj) if isinstance(obj, np.generic) else obj  # which are cast, whatever the dtype holds
+    return tensor(numbers, dtype=kind, device=device, requires_grad=bool(requires_grad))
 
 
 def _shared(

@@ -27,7 +27,11 @@ def host_array(data: Any, dtype: dtypes.dtype | None) -> np.ndarray:
     """
     if isinstance(data, np.ndarray | np.generic):
         array = checked(np.asarray(data))
-        return array if dtype is None else _cast(array, dtype)
+        if dtype is None:
+            return array
+        if isinstance(data, np.generic) and dtype.np.kind in "iu" and array.dtype.kind in "iufc":  # as Python's number
+            return _filled([data.item()], {type(data.item())}, dtype).reshape(())
+        return _cast(array, dtype)
     if isinstance(data, str | bytes):
         raise TypeError(f"new(): invalid data type '{type(data).__name__}'")
     stacked = _stacked(data)
