@@ -91,12 +91,13 @@ EXECUTIONS = [os.environ["TORCHLIKE_EXECUTION"]] if "TORCHLIKE_EXECUTION" in os.
 # These run once: they call no operator, or do so in other processes, which say how they execute, or a compiler takes
 # their time: ours, PyTorch's or that of C++; or they choose; so do the tests of compiled functions.
 ONCE = frozenset((
-    "test_32_bits", "test_aten", "test_benchmarks", "test_casts", "test_cpp_extension_build", "test_dcp",
+    "test_32_bits", "test_accelerator_places", "test_accelerator_programs", "test_aten", "test_benchmarks",
+    "test_casts", "test_cpp_extension_build", "test_dcp",
     "test_declarations", "test_derive", "test_device", "test_distributed", "test_docs", "test_dtypes",
     "test_example_scripts", "test_faults", "test_first_use", "test_geometry", "test_identity", "test_imports",
     "test_kernel_store", "test_layers", "test_layout", "test_numpy_elements", "test_numpy_programs", "test_opcheck",
-    "test_operators_page", "test_plan", "test_processes", "test_promotion", "test_run", "test_schema", "test_sharding",
-    "test_site", "test_spanning", "test_stubs", "test_workers",
+    "test_operators_page", "test_plan", "test_processes", "test_promotion", "test_run", "test_schema",
+    "test_second_cpu", "test_sharding", "test_site", "test_spanning", "test_stubs", "test_workers",
 ))  # fmt: skip
 
 # These compare formulas, at many points and in programs of their own: once; with TORCHLIKE_EVERY in both executions.

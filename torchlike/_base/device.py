@@ -7,6 +7,8 @@ from typing import Any, NoReturn
 
 import jax
 
+from torchlike._base.state import state
+
 _MISSING: Any = object()
 _Tracer = jax.core.Tracer
 
@@ -230,6 +232,16 @@ def first() -> jax.Device:
 
 
 @cache
+def roaming() -> jax.Device | None:
+    """The device whose arrays may go where others are; None where jax computes on an accelerator by default.
+
+    There a calculation of a tensor of the GPU with one of the CPU must not run on the CPU, as jax would have it with an
+    array that is nowhere in particular.
+    """
+    return first() if first().platform == "cpu" else None
+
+
+@cache
 def from_jax(jax_dev: jax.Device) -> device:
     """The device of a jax device. The first CPU has no index, as in PyTorch."""
     kind = _TYPE_OF_PLATFORM.get(jax_dev.platform)
@@ -243,11 +255,12 @@ def from_jax(jax_dev: jax.Device) -> device:
 def of_array(array: Any) -> device:
     """The device of a jax array.
 
-    A tracer has none yet and gets the default device; of an array spread over several
-    devices it is the first one's.
+    A tracer has none yet and gets that of the program it is traced for, or the default device;
+    of an array spread over several devices it is the first one's.
     """
     if isinstance(array, _Tracer):
-        return default_device()
+        capture = state.capture
+        return default_device() if capture is None or capture.place is None else capture.place
     return _of_sharding(array.sharding)
 
 

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import jax
 import jax.numpy as jnp
 
+from torchlike._base.device import of_array
+from torchlike._base.exhausted import exhausted, is_exhausted
 from torchlike._executor import level, sparse
 from torchlike._executor.immediate import Abstract, infer
-from torchlike._executor.pending import Pending, all_settled
+from torchlike._executor.pending import Pending, all_settled, settled
 
 if TYPE_CHECKING:
     from torchlike._decl.derive import Kernel
@@ -53,6 +56,20 @@ def _representable(op: Kernel, static: Static, values: Values) -> Values:
     return wrapped
 
 
+def on_several_devices(error: Exception) -> bool:
+    """Whether jax refuses to compute with arrays that are on different devices."""
+    return isinstance(error, ValueError) and "incompatible devices" in str(error)
+
+
+def refuse_devices(name: str, values: Iterable[Any]) -> NoReturn:
+    """Raise PyTorch's error of tensors on different devices."""
+    places = dict.fromkeys(str(of_array(settled(v))) for v in values if isinstance(v, jax.Array | Pending))
+    raise RuntimeError(
+        f"Expected all tensors to be on the same device, but found at least two devices, {' and '.join(places)}! "
+        f"({name}(); move them with .to(device))"
+    ) from None
+
+
 def translate(op: Kernel, static: Static, values: Values, error: Exception) -> Any:
     """The inferred result if a value is abstract; otherwise raise ``error`` as PyTorch would."""
     if any(type(v) is Abstract for v in values) and isinstance(error, TypeError):
@@ -66,12 +83,10 @@ def translate(op: Kernel, static: Static, values: Values, error: Exception) -> A
         return op.kernels[static](*_representable(op, static, all_settled(values)))
     if sparse.holds(values):
         return sparse.LAYER.run(op, static, values)
-    if isinstance(error, ValueError) and "incompatible devices" in str(error):
-        found = sorted({str(d) for v in values if isinstance(v, jax.Array) for d in v.devices()})
-        raise RuntimeError(
-            f"Expected all tensors to be on the same device, but {op.name}() found {', '.join(found)}; "
-            "move them with .to(device)"
-        ) from None
+    if on_several_devices(error):
+        refuse_devices(op.name, values)
+    if is_exhausted(error):
+        raise exhausted(error) from None
     if notes := getattr(error, "__notes__", None):  # jax's remark on its frames; the message is to end the error
         notes[:] = [note for note in notes if "JAX has removed its internal frames" not in note]
     try:

@@ -17,6 +17,7 @@ import numpy as np
 from jax.sharding import SingleDeviceSharding
 
 from torchlike._base.bits import X64, demand_x64, narrowed
+from torchlike._base.exhausted import exhausted, is_exhausted
 from torchlike._base.state import state
 from torchlike._executor import level, sparse
 from torchlike._executor.compiling import aligned
@@ -141,17 +142,25 @@ COPIES = 4  # arrays of zeros or ones of a shape that are numpy's; then a kernel
 _copies: dict = {}
 
 
-def _filled(shape: Sequence[int], dtype: Any, one: bool) -> jax.Array:
-    """An array of zeros or ones."""
+def _filled(shape: Sequence[int], dtype: Any, one: bool, device: jax.Device | None = None) -> jax.Array:
+    """An array of zeros or ones, on a device or where jax computes."""
     key = shape, dtype, one
     made = _copies.get(key, 0)
-    if made >= COPIES or not trace_state_clean():
-        return _filler(*key)()
+    if made >= COPIES or not trace_state_clean() or (device is not None and device.platform != "cpu"):
+        if device is None:
+            return _filler(*key)()
+        try:
+            with jax.default_device(device):
+                return jax.device_put(_filler(*key)(), device)
+        except (ValueError, OverflowError):
+            raise too_large(shape, dtype) from None
+        except jax.errors.JaxRuntimeError as error:
+            raise exhausted(error) if is_exhausted(error) else error from None
     if len(_copies) > 4096:
         _copies.clear()
     _copies[key] = made + 1
     try:
-        return uploaded((np.ones if one else np.zeros)(shape, dtype))
+        return uploaded((np.ones if one else np.zeros)(shape, dtype), device)
     except (ValueError, MemoryError):  # of more bytes than a number or the memory holds
         raise too_large(shape, dtype) from None
 
@@ -174,14 +183,14 @@ def _filler(shape: Sequence[int], dtype: Any, one: bool) -> Callable[..., Any]:
     return jit(lambda: make(shape, dtype), ("filler", shape, np.dtype(dtype), one))
 
 
-def zeros(shape: Sequence[int], dtype: Any) -> jax.Array:
+def zeros(shape: Sequence[int], dtype: Any, device: jax.Device | None = None) -> jax.Array:
     """An array of zeros."""
-    return _filled(shape, dtype, False)
+    return _filled(shape, dtype, False, device)
 
 
-def ones(shape: Sequence[int], dtype: Any) -> jax.Array:
+def ones(shape: Sequence[int], dtype: Any, device: jax.Device | None = None) -> jax.Array:
     """An array of ones."""
-    return _filled(shape, dtype, True)
+    return _filled(shape, dtype, True, device)
 
 
 def uploaded(array: Any, device: jax.Device | None = None) -> jax.Array:

@@ -23,7 +23,7 @@ from torchlike._core.tensor.memory_order import restride
 from torchlike._core.tensor.mutation import write
 from torchlike._core.tensor.tensor import MemoryFormat, Tensor, preserve_format, value_of
 from torchlike._executor import fused, immediate
-from torchlike._executor.failure import translate
+from torchlike._executor.failure import on_several_devices, translate
 from torchlike._functions._foreach_forms import forms
 from torchlike._functions._install import function
 from torchlike._functions.copy import clone
@@ -246,6 +246,8 @@ def _alone(op, static, values):
         return immediate.run(op, static, values)
     except Exception as error:
         del kernel
+        if on_several_devices(error):
+            raise
         return translate(op, static, values, error)
 
 
@@ -257,7 +259,12 @@ def _computed(op, calls):
         for x in inputs:
             if KIND[x.__class__] == 1 and x._diff is not None and state.grad:
                 refresh(x)
-    results = _fused(op, calls, [_values(inputs) for inputs, _ in calls])
+    try:
+        results = _fused(op, calls, [_values(inputs) for inputs, _ in calls])
+    except ValueError as error:
+        if not on_several_devices(error):
+            raise
+        return [call(op, inputs, static) for inputs, static in calls]
     return [with_results(op, *made, value) for made, value in zip(calls, results, strict=True)]
 
 
@@ -310,7 +317,11 @@ def _overwritten(op, calls):
     trees = [[value_of(t) for t in targets], others]
     try:
         fused.replace(_each_written, static, (0,), trees, keep, [t._storage for t in targets])
-    except Exception:
+    except Exception as error:
+        if on_several_devices(error):
+            for inputs, static in calls:
+                call_inplace(op, inputs, static)
+            return
         keep([_alone(op, static, _values(inputs)) for inputs, static in calls])
 
 

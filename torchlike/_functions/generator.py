@@ -115,7 +115,7 @@ def draw(name, generator, device=None, sample=None):
                 f"tensor on {device}; make the generator with torch.Generator('{device.type}')"
             )
         target = devices.jax_device(device)
-        if target is devices.first():
+        if target is devices.roaming():
             target = None
     if sample is not None and state.capture is not None:
         numbers = _of_program(source, device, sample)

@@ -2,14 +2,11 @@
 
 from typing import Any, NoReturn
 
+from torchlike._base.exhausted import OutOfMemoryError as OutOfMemoryError
 from torchlike._functions.legacy import tensor_types
 from torchlike._utils import STORAGES
 from torchlike.cuda._devices import demand
 from torchlike.storage import TypedStorage
-
-
-class OutOfMemoryError(RuntimeError):
-    """A device has no memory left."""
 
 
 class AcceleratorError(RuntimeError):

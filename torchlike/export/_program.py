@@ -14,6 +14,7 @@ from torchlike._base.state import state
 from torchlike._core.autograd import node as nodes
 from torchlike._core.tensor.mutation import write
 from torchlike._core.tensor.tensor import Tensor, array_of, value_of
+from torchlike._executor.failure import on_several_devices
 from torchlike._executor.immediate import Abstract
 from torchlike._executor.pending import all_settled
 from torchlike._ops._square import _LinAlgError
@@ -216,7 +217,7 @@ def _called(piece: Piece, values: list) -> list:
     try:
         return piece.call(*values)
     except ValueError as error:
-        if "incompatible devices" in str(error):
+        if on_several_devices(error):
             found = sorted({str(d) for v in values if isinstance(v, jax.Array) for d in v.devices()})
             raise RuntimeError(
                 f"Expected all tensors to be on the same device, but the exported program found {', '.join(found)}"

@@ -21,6 +21,7 @@ from torchlike._core.tensor.mutation import write
 from torchlike._core.tensor.tensor import Tensor, carried, carry, value_of, wrap
 from torchlike._decl.derive import Derived
 from torchlike._executor import fused, spread
+from torchlike._executor.failure import on_several_devices
 from torchlike._executor.sparse import LAYER
 from torchlike._functions.amp import unscale_unless
 from torchlike._ops.optim import update_all
@@ -319,7 +320,7 @@ class GroupOptimizer(Optimizer):
         try:
             fused.replace(update_all, static, (0, 2), (values, grads, old, steps, numbers), keep, storages)
         except ValueError as error:
-            if "incompatible devices" not in str(error):
+            if not on_several_devices(error):
                 raise
             self._advance_by_device(group, params, states, numbers, values)
 

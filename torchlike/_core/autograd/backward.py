@@ -13,10 +13,12 @@ from torchlike._core.autograd import node as nodes
 from torchlike._core.dispatch.dispatch import call, refresh
 from torchlike._core.dispatch.layers import DISPATCH, TRANSFORMS
 from torchlike._core.overrides import torch_function
+from torchlike._core.tensor.arguments import KIND
 from torchlike._core.tensor.memory_order import restride
-from torchlike._core.tensor.tensor import Tensor, value_of, wrap
+from torchlike._core.tensor.tensor import Tensor, device_of, value_of, wrap
 from torchlike._executor import immediate
 from torchlike._executor.pending import Array
+from torchlike._executor.spread import layout_of
 
 if TYPE_CHECKING:
     from torchlike._core.typed import Edge, Shape, TensorOrTensors
@@ -108,6 +110,8 @@ def _seeds(roots: Sequence[Any], grads: Sequence[Any], create: bool, batched: bo
             out.append(wrap(value) if create else value)
         else:
             g = _checked_seed(i, _root(root), g, batched)
+            if type(root) in KIND and type(g) in KIND:
+                g = _seed_there(i, root, g)
             out.append(g if create else value_of(g))
     if batched:
         _demand_one_batch(grads)
@@ -174,6 +178,16 @@ def _checked_seed(i: int, root: _Root, g: Any, batched: bool) -> Tensor:
             f"dtype: grad_output[{i}] has a dtype of {g.dtype} and output[{i}] has a dtype of {root.dtype}."
         )
     return g if g.dtype is root.dtype else g.to(root.dtype)
+
+
+def _seed_there(i: int, root: Tensor, g: Tensor) -> Tensor:
+    """A seed on the device of its root: a number goes there, more is refused."""
+    here, there = device_of(g), device_of(root)
+    if here == there or layout_of(value_of(root)) is not None or layout_of(value_of(g)) is not None:
+        return g
+    if g.ndim:
+        raise RuntimeError(f"invalid gradient at index {i} - expected device {there} but got {here}")
+    return g.to(there)
 
 
 def _as_tuple(x: Any) -> Any:

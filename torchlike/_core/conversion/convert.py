@@ -41,18 +41,33 @@ if TYPE_CHECKING:
     from torchlike._core.typed import DeviceLike
 
 
+_CPU = devices.device("cpu")
+
+
 def place(value: Any, device: Device | None) -> Any:
     """``value`` (a numpy or jax array) as a jax array on ``device``; abstract on meta."""
     if device is None:
         device = devices.default_device()
     if device.type == "meta":
         return Abstract(value.shape, value.dtype)
+    if state.capture is not None:
+        _demand_at_home(state.capture, value, device)
     if isinstance(value, jax.core.Tracer):
         return value
     target = devices.jax_device(device)
+    stays = None if target is devices.roaming() else target
     if isinstance(value, jax.Array | Pending):
-        return value if value.devices() == {target} else jax.device_put(settled(value), target)
-    return uploaded(value, None if target is devices.first() else target)
+        there = value.devices() == {target} and (stays is None or isinstance(value, Pending) or value.committed)
+        return value if there else jax.device_put(settled(value), target)
+    return uploaded(value, stays)
+
+
+def _demand_at_home(capture: Any, value: Any, device: Device) -> None:
+    """A program computes on one device: refuse it for a function that makes or moves more than a number elsewhere."""
+    if capture.place is None:
+        capture.place = device
+    elif capture.home != device.type and value.ndim:
+        capture.refuse(f"makes a tensor on {device}, or moves one there, beside those on {capture.place}")
 
 
 def _finished(value: Any, device: DeviceLike, requires_grad: bool, stays: bool = False) -> Tensor:
@@ -119,6 +134,8 @@ def new_tensor(data: Any, dtype: Any = None, device: DeviceLike = None, requires
             value = value.real if value.dtype.kind == "c" and not dtype.is_complex else value
             value = float8.converted(value, dtype.np, np if isinstance(value, np.ndarray) else jnp)
         stays = device is None and isinstance(value, jax.Array) and devices.default_device().type == "cpu"
+        if stays:
+            value = settle_down(value)
         return _finished(value, device, requires_grad, stays)
     if isinstance(data, TypedStorage | UntypedStorage):
         source: Any = data
@@ -210,7 +227,7 @@ def over_array(array: np.ndarray) -> Tensor:
 
 def copied_array(array: np.ndarray) -> Tensor:
     """A tensor with a copy of an array, of its strides where its elements fill a block of memory."""
-    t = fresh(place(checked(array), None))
+    t = fresh(place(checked(array), _CPU))
     strides = tuple([s // array.itemsize for s in array.strides])
     if array.size and not array.flags.c_contiguous and is_dense(Layout(array.shape, strides, 0)):
         restride(t, strides)
@@ -231,7 +248,14 @@ def from_jax_array(array: jax.Array) -> Tensor:
     layout = layout_of(array)
     if layout is not None:
         noted(layout)
-    return fresh(jax.lax.convert_element_type(array, array.dtype))
+    return fresh(settle_down(jax.lax.convert_element_type(array, array.dtype)))
+
+
+def settle_down(array: jax.Array) -> jax.Array:
+    """An array of jax; one of an accelerator stays there, see ``devices.roaming``."""
+    if isinstance(array, jax.core.Tracer) or devices.roaming() is not None or array.committed:
+        return array
+    return jax.device_put(array, array.sharding)
 
 
 def from_dlpack(ext_tensor: Any, *, device: DeviceLike = None, copy: bool | None = None) -> Tensor:

@@ -15,7 +15,7 @@ from torchlike._base.state import state
 from torchlike._core.autograd import node as nodes
 from torchlike._core.autograd import operator_node
 from torchlike._core.autograd.node_maker import node_of
-from torchlike._core.dispatch.layers import DISPATCH, LAYERS, SPARSE, Call, Form
+from torchlike._core.dispatch.layers import DEVICES, DISPATCH, LAYERS, SPARSE, Call, Form
 from torchlike._core.tensor import memory_order as layouts
 from torchlike._core.tensor.arguments import KIND, plain, with_numbers
 from torchlike._core.tensor.mutation import current, set_history
@@ -24,7 +24,7 @@ from torchlike._core.tensor.view_creation import UNRECORDED, refusal
 from torchlike._core.tensor.views import reader
 from torchlike._decl import derive, rules
 from torchlike._executor import immediate, plans, sparse
-from torchlike._executor.failure import translate
+from torchlike._executor.failure import on_several_devices, translate
 from torchlike._executor.pending import Array
 
 if TYPE_CHECKING:
@@ -66,6 +66,8 @@ def call(op: Kernel, inputs: Inputs, static: Static) -> Any:
     except Exception as error:
         if sparse.holds(values) or isinstance(error, sparse.Wanted):
             return SPARSE(Call(op, NEW, inputs, static))
+        if on_several_devices(error):
+            return DEVICES(Call(op, NEW, inputs, static))
         out = translate(op, static, values, error)
     if op.checked is not None:
         out = immediate.verified(op, static, values, out)

@@ -24,7 +24,7 @@ from torchlike._base.state import state
 from torchlike._core.autograd import node as nodes
 from torchlike._core.autograd import operator_node
 from torchlike._core.dispatch.dispatch import plan_for, refresh, walk
-from torchlike._core.dispatch.layers import SPARSE, Call, Form
+from torchlike._core.dispatch.layers import DEVICES, SPARSE, Call, Form
 from torchlike._core.tensor.arguments import KIND, with_numbers
 from torchlike._core.tensor.mutation import current, write
 from torchlike._core.tensor.storage import UNTRACKED
@@ -33,7 +33,7 @@ from torchlike._core.tensor.view_creation import refusal
 from torchlike._core.tensor.views import reader, writer
 from torchlike._decl.op import INPLACE as WORDS
 from torchlike._executor import immediate, sparse
-from torchlike._executor.failure import translate
+from torchlike._executor.failure import on_several_devices, translate
 
 if TYPE_CHECKING:
     from torchlike._core.autograd.node import Node
@@ -62,6 +62,8 @@ def call_inplace(op: Kernel, inputs: Inputs, static: Static) -> Tensor:
     except Exception as error:
         if sparse.holds(values):
             return SPARSE(Call(op, INPLACE, inputs, static))
+        if on_several_devices(error):
+            return DEVICES(Call(op, INPLACE, inputs, static))
         out = translate(op, static, values, error)
     if op.checked is not None:
         out = immediate.verified(op, static, values, out)

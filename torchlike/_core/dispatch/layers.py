@@ -140,6 +140,8 @@ DISPATCH = DispatchLayer()
 CAPTURE = Layer("captures", flags.CAPTURE)
 # No layer of the walk: a kernel that refuses a sparse value, or a view of one, ends there.
 SPARSE = Layer("sparse tensors", 0, switches=False)
+# Nor this: a kernel that refuses values of several devices ends there.
+DEVICES = Layer("several devices", 0, switches=False)
 
 # PyTorch's order. Above them all is __torch_function__, which sees public functions rather than operators.
 LAYERS = (
@@ -156,6 +158,6 @@ LAYERS = (
 )
 
 __all__ = [
-    "AGAIN", "AUTOCAST", "CAPTURE", "CHECKPOINT", "DISPATCH", "INFERENCE", "LAYERS", "TRANSFORMS", "Call",
+    "AGAIN", "AUTOCAST", "CAPTURE", "CHECKPOINT", "DEVICES", "DISPATCH", "INFERENCE", "LAYERS", "TRANSFORMS", "Call",
     "Form", "Layer",
 ]  # fmt: skip

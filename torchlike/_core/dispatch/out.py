@@ -182,6 +182,10 @@ def _fitted(op: Kernel, value: Any, out: Tensor) -> jax.Array:
             f"Attempting to copy from device {kind} to device {out.device}, but cross-device copies are not allowed! "
             f"({op.name} with out=)"
         )
+    if not nothing and (found := devices.of_array(value)) != out.device:
+        raise RuntimeError(
+            f"Expected out tensor to have device {found}, but got {out.device} instead ({op.name}(); use .to())"
+        )
     dtype = out.dtype.np
     if dtype.kind == "b" and "truths" in op.declaration.out:  # of uint8 they are uint8, which a bool takes all the same
         value = value.astype(dtype)

@@ -303,7 +303,7 @@ def over(array: np.ndarray) -> tuple[Any, HostMemory, Layout] | None:
 
     Where the elements fill their stretch of memory, the value has the array's shape, else one dimension.
     """
-    if not _plain_here() or not array.size or devices.default_device().type != "cpu":
+    if not _plain_here() or not array.size:
         return None
     if not (X64 and jax.config.jax_enable_x64) and array.dtype.name in NARROW:
         return None
@@ -319,8 +319,8 @@ def over(array: np.ndarray) -> tuple[Any, HostMemory, Layout] | None:
         count = _extent(layout, array.dtype)[1] // array.itemsize
         flat = _stretch(array, count)
     memory = HostMemory(flat.view(np.uint8), root_of(flat), array.flags.writeable)
-    device = devices.jax_device(devices.default_device())
-    where = SingleDeviceSharding(device), device is not devices.first()
+    device = devices.jax_device(devices.device("cpu"))
+    where = SingleDeviceSharding(device), device is not devices.roaming()
     return Unread(layout.shape if dense else flat.shape, array.dtype, *where), memory, layout
 
 

@@ -43,6 +43,7 @@ from torchlike._executor.sparse import SparseValue
 from torchlike._executor.spread import Abstract, layout_of
 
 if TYPE_CHECKING:
+    from torchlike._base.device import device as Device
     from torchlike._core.dispatch.layers import Call
 
 Tracer = jax.core.Tracer
@@ -287,7 +288,7 @@ class Overlay:
         sources: the storages that were read, whose numbers are those in ``read_storage``.
         readers: {id of a storage: a tensor by which it was read}. together: pairs of storages that are one input.
         repeats: whether something else decides if the function runs, and how often.
-        home: the type of the device of what the function reads, once known; tracers have none.
+        place: the device of what the function reads, once known; tracers have none. home: its type.
         portable: whether its program may be run elsewhere, by one process.
         spread: whether it was given, or has read, what several devices hold.
         copies: (storage, value) of tensors that are to share memory with an array of numpy, while nobody writes there.
@@ -295,7 +296,8 @@ class Overlay:
     """
 
     repeats = abstract = portable = spread = False
-    home: str | None = None
+    place: Device | None = None
+    home = property(lambda self: None if self.place is None else self.place.type)
 
     def __init__(self) -> None:
         self.outer, self.trace = None, None
@@ -408,8 +410,8 @@ class Overlay:
         if isinstance(value, SparseValue):
             self.refuse("uses a sparse tensor")
         value = value if lost(value) else _computed(value)
-        if self.home is None and isinstance(value, jax.Array) and not isinstance(value, Tracer):
-            self.home = of_array(value).type
+        if self.place is None and isinstance(value, jax.Array) and not isinstance(value, Tracer):
+            self.place = of_array(value)
         self.spread = self.spread or layout_of(value) is not None
         if isinstance(value, jax.Array):
             cell.write(self.reading(storage, value.aval))

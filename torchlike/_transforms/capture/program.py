@@ -35,12 +35,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from torchlike._base.device import jax_device, of_array, roaming
 from torchlike._base.jaxprs import Literal, jaxpr_as_fun
 from torchlike._base.state import state
 from torchlike._base.threads import alone
 from torchlike._core.autograd import engine
 from torchlike._core.autograd import node as nodes
-from torchlike._core.tensor.tensor import Tensor, value_of
+from torchlike._core.tensor.tensor import Tensor, device_of, value_of
 from torchlike._executor import together
 from torchlike._executor.pending import Array, Pending, all_settled, kind_of, pending, settled
 from torchlike._executor.references import ONE, shared
@@ -60,6 +61,7 @@ from torchlike._transforms.capture.capture import ANY
 from torchlike._transforms.capture.cycles import unreachable
 from torchlike._transforms.capture.numbers import Numbers
 from torchlike._transforms.capture.outputs import New, placed
+from torchlike._transforms.capture.recording import Unsupported
 from torchlike._transforms.capture.split import bind, calls_host, split, used, with_outputs
 from torchlike._transforms.capture.structure import containers
 
@@ -113,7 +115,7 @@ class Program:
         late = [kind == "seed" for kind, _ in kinds]
         early, after = split(jaxpr, late, self.n_early)
         self.base = [trace.leaves[i]._view is None for kind, i in inputs if kind == "arg"]
-        self._compile(early, inputs)
+        self._compile(early, inputs, trace)
         self.after = self._taking([k for kind, k in kinds if kind == "seed"], after) if any(late) else None
         asked = trace.demanded and (self.grads or self.grad_writes)
         self.lock, self.adding = threading.RLock(), engine.adding if asked and not self.calls_host else None
@@ -184,7 +186,7 @@ class Program:
             return "grad", trace.grad_storages[id(storage)]
         return "storage", storage
 
-    def _compile(self, early: Jaxpr, kinds: Sequence[Any]) -> None:
+    def _compile(self, early: Jaxpr, kinds: Sequence[Any], trace: Trace) -> None:
         """The first half; its inputs are fixed (the donated ones first), arguments, gradients and dynamic ones."""
         constants = {i: x for i, (kind, x) in enumerate(kinds) if kind == "constant"}
         left = [k for k in kinds if k[0] != "constant"]
@@ -211,6 +213,39 @@ class Program:
             self.early = together.spread(program, axis)
             return
         self.early = self._jitted(program, self.donated)
+        if roaming() is None:
+            self._stay(trace)
+
+    def _stay(self, trace: Trace) -> None:
+        """Let it compute on the one device of its function: numbers of the CPU go there with each call."""
+        place, run = trace.record.place, self.early
+        if place is None or trace.record.spread:
+            return
+        given = [settled(s.value) for s in self.fixed] + [value_of(trace.leaves[i]) for i in self.arguments]
+        away = [i for i, v in enumerate(given) if isinstance(v, jax.Array) and of_array(v) != place]
+        written = {id(s) for s, _, _ in self.writes} | {id(trace.leaves[i]._storage) for i, _ in self.arg_writes}
+        sources = [*self.fixed, *[trace.leaves[i]._storage for i in self.arguments]]
+        held = [(h.arg, h.tensor) for h, _ in [*self.grads, *self.grad_writes]]
+        held += [(h.arg, h.tensor) for h in self.with_grad] + [(arg, leaf) for arg, leaf, _ in trace.sinks]
+        holders = [x for arg, t in held if isinstance(x := t if arg is None else trace.leaves[arg], Tensor)]
+        if any([given[i].ndim or id(sources[i]) in written for i in away]) or {*map(device_of, holders)} - {place}:
+            raise Unsupported(f"computes with tensors on other devices than {place}, or writes to some")
+        target, all_inside = jax_device(place), len(given) > len(away)
+
+        def stays(*values: Value) -> Any:
+            if away:
+                found = list(values)
+                for i in away:
+                    found[i] = jax.device_put(found[i], target)
+                values = tuple(found)
+            if all_inside:
+                return run(*values)
+            with jax.default_device(target):  # nothing that it reads says where
+                return jax.device_put(run(*values), target)
+
+        if away or not all_inside:
+            stays.lower = run.lower
+            self.early = stays
 
     def _jitted(self, program: Callable[..., Any], donated: int) -> Any:
         """``program`` as jax compiles it, which gives the memory of its first ``donated`` inputs to its results."""

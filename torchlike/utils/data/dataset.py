@@ -157,9 +157,7 @@ class ConcatDataset(Dataset[T_co]):
     @property
     def cummulative_sizes(self) -> list[int]:
         """The former name of ``cumulative_sizes``."""
-        warnings.warn(
-            "cummulative_sizes attribute is renamed to cumulative_sizes", DeprecationWarning, stacklevel=2
-        )
+        warnings.warn("cummulative_sizes attribute is renamed to cumulative_sizes", DeprecationWarning, stacklevel=2)
         return self.cumulative_sizes
 
     def __len__(self) -> int:
