@@ -39,7 +39,7 @@ IntStorage: _Any
 IntTensor: _Any
 LongStorage: _Any
 LongTensor: _Any
-from torchlike.cuda._types import OutOfMemoryError as OutOfMemoryError
+from torchlike._base.exhausted import OutOfMemoryError as OutOfMemoryError
 from torchlike.interop.checkpoints.records import PyTorchFileReader as PyTorchFileReader
 from torchlike.interop.checkpoints.records import PyTorchFileWriter as PyTorchFileWriter
 QInt32Storage: _Any
