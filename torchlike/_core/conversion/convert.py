@@ -50,7 +50,7 @@ def place(value: Any, device: Device | None) -> Any:
         device = devices.default_device()
     if device.type == "meta":
         return Abstract(value.shape, value.dtype)
-    if state.capture is not None:
+    if state.capture is not None and devices.roaming() is None:
         _demand_at_home(state.capture, value, device)
     if isinstance(value, jax.core.Tracer):
         return value

@@ -121,7 +121,7 @@ class Trace:
         self.record.cropped = frozenset([id(t._storage) for i, t in self.stand_ins.items() if _crops(leaves[i])])
         self.record.marked = frozenset([id(t._storage) for i, t in self.stand_ins.items() if any(marks(leaves[i]))])
         self.record.argument = self._argument
-        places = [device_of(x) for x in leaves if isinstance(x, Tensor)]
+        places = [d for x in leaves if isinstance(x, Tensor) and (d := device_of(x)).type != "meta"]
         self.record.place = next((d for d in places if d.type != "cpu"), places[0] if places else None)
         self.record.spread = any(isinstance(x, Tensor) and layout_of(x._storage.form) is not None for x in leaves)
         listener = getattr(function, "listener", None)
