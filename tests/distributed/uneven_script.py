@@ -267,6 +267,16 @@ def sums_of_parts_in_several_dimensions(r):
 
 
 @case
+def laid_out_along_one_process(r):
+    grid = DM.init_device_mesh("cpu", (1, d.get_world_size()), mesh_dim_names=("a", "b"))
+    x, found = DT.distribute_tensor(t.arange(16.0).reshape(4, 4) / 8, grid, [S(0), S(1)]), []
+    for placements in ([R(), S(1)], [S(1), S(0)], [R(), R()], [S(0), R()], [S(0), S(1)], [S(0), S(0)]):
+        x = x.redistribute(placements=placements)
+        found.append((x, (x * 2).placements, x.relu().placements, x.detach().placements))
+    return found
+
+
+@case
 def gradients_of_results_of_other_shapes(r):
     x = DT.distribute_tensor(t.arange(20.0).reshape(5, 4), mesh(), [S(0)]).requires_grad_()
     parts = x.view(5, 2, 2).transpose(1, 2).reshape(5, 4).t().to_local()

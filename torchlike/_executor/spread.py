@@ -84,6 +84,14 @@ def laid(value: Value, sharding: Sharding) -> Any:
     return sharing(new, value) if alike else new
 
 
+def named(value: Value, sharding: Sharding) -> Any:
+    """``value``, which lies as ``sharding`` says, with the axes of length 1 that it names, which cut nothing."""
+    if value.__class__ is not Array or value.sharding == sharding:
+        return value
+    pieces = [piece.data for piece in value.addressable_shards]
+    return sharing(jax.make_array_from_single_device_arrays(value.shape, sharding, pieces), value)
+
+
 def told(program: Callable[..., Any], *values: Any) -> Any:
     """The program, after those who watch know that it will run."""
     for watch in _watchers:

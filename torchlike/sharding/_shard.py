@@ -12,7 +12,7 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from torchlike._core.tensor.tensor import Tensor, array_of, fresh, value_of
 from torchlike._executor.pending import settled
-from torchlike._executor.spread import laid
+from torchlike._executor.spread import laid, named
 from torchlike.autograd.function import Function
 
 Spec = PartitionSpec | Sequence[Any] | str | None
@@ -92,7 +92,7 @@ class _Laid(Function):
     def forward(ctx: Any, t: Any, sharding: Any, back: Any) -> Any:
         value = settled(value_of(t))
         ctx.back = back or (None if isinstance(value, jax.core.Tracer) else value.sharding)
-        return fresh(laid(value, sharding))
+        return fresh(named(laid(value, sharding), sharding))
 
     @staticmethod
     def backward(ctx: Any, grad: Any) -> Any:
