@@ -322,6 +322,18 @@ def test_what_only_turns_data_is_compiled_by_the_emitters(levels, function, expe
     assert levels == [expected]
 
 
+@pytest.mark.parametrize("nested", [False, True])
+@pytest.mark.parametrize("length, expected", [(4096, [0]), (32768, ["none"])])
+def test_what_convolves_much_is_compiled_well_at_once(nested, length, expected):
+    def convolve(x, w):
+        return jax.lax.conv_general_dilated(x, w, (1,), "SAME")
+
+    f = jax.jit(convolve) if nested else convolve
+    found = jax.make_jaxpr(f)(jnp.ones((1, 8, length)), jnp.ones((8, 8, 128)))
+    options = kernels.options_for("quickly", found)
+    assert [options.get("xla_backend_optimization_level", "none")] == expected
+
+
 def test_a_found_kernel_changes_its_level_at_the_same_call(kept, levels):
     x = jnp.linspace(0, 1, 1000, dtype=jnp.float32)
     found = []

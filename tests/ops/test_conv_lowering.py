@@ -86,6 +86,7 @@ CHOSEN = {
     "3d, few channels": ((1, 2, 8, 8, 8), (16, 2, 3, 3, 3), 1, 1, ("images", "images", "planes")),
     "small": ((2, 3, 6, 6), (4, 3, 3, 3), 1, 1, ("xla", "columns", "xla")),
     "small, stride": ((2, 3, 7, 7), (4, 3, 3, 3), 2, 1, ("xla", "xla", "xla")),
+    "many taps": ((1, 1, 40, 40), (1, 1, 15, 15), 1, 1, ("xla", "xla", "xla")),
     "empty": ((0, 3, 32, 32), (32, 3, 3, 3), 1, 1, ("xla", "xla", "xla")),
 }
 

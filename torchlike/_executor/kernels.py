@@ -36,6 +36,10 @@ CALLS = 64  # as do so many calls: each costs some microseconds more meanwhile; 
 COUNTED = 4096  # kinds of arguments of one kernel that are counted
 KEPT = 6000  # kernels that a process keeps; Linux gives it 65,530 mappings of memory, and each takes some
 
+LABOUR = (
+    1 << 27
+)  # convolutions of more products are compiled well at once: loops compiled quickly take 100 times as long
+
 WELL, QUICKLY = compiling.WELL, compiling.QUICKLY
 TURNED: dict[str, Any] = {}  # XLA's emitters alone transpose by blocks, 8 to 30 times as fast
 EXACTLY = WELL | {"xla_backend_optimization_level": 3}  # whatever XLA_FLAGS says
@@ -297,9 +301,26 @@ _MOVES = frozenset({"transpose", "reshape", "broadcast_in_dim", "squeeze", "slic
 
 def options_for(level: str, closed: ClosedJaxpr) -> dict[str, Any]:
     """How XLA compiles a kernel. Its simplifier multiplies by inverses, which rounds twice: quotients do without it."""
+    if level == "quickly" and _products(closed) > LABOUR:
+        level = "well"
     if level == "well" and _turns(closed):
         return TURNED
     return (_DIVIDING if numpy_programs.only_divides(closed.jaxpr) else _LEVELS)[level]
+
+
+def _products(jaxpr: Any) -> int:
+    """How many products its convolutions add up: some of them XLA computes by loops of its own, not by a library."""
+    total = 0
+    for equation in jaxpr.eqns:
+        if equation.primitive.name == "conv_general_dilated":
+            weight = equation.invars[1].aval
+            outputs = weight.shape[equation.params["dimension_numbers"].rhs_spec[0]]
+            total += math.prod(equation.outvars[0].aval.shape) * (math.prod(weight.shape) // max(outputs, 1))
+        for parameter in equation.params.values():
+            for inner in parameter if isinstance(parameter, tuple | list) else (parameter,):
+                inner = getattr(inner, "jaxpr", inner)
+                total += _products(inner) if hasattr(inner, "eqns") else 0
+    return total
 
 
 def _turns(jaxpr: Any) -> bool:

@@ -213,6 +213,8 @@ FOR_WEIGHT = {
 _ROOM = 1 << 23
 # A turn of a loop costs some microseconds: no loop over images with less to multiply.
 _WORK = 1 << 17
+# Each tap is a slice in the program, which takes XLA minutes to compile beyond some hundred.
+_TAPS = 128
 
 
 def _sizes(n, channels, out, g):
@@ -262,7 +264,7 @@ def weight_rule(grad, x, g):
 
 def choice(rule, first, second, g):
     """What ``rule`` names; what was not measured (other dtypes, nothing to compute) stays with XLA."""
-    measured = first.dtype == jnp.float32 == second.dtype and 0 not in (*first.shape, *second.shape)
+    measured = first.dtype == jnp.float32 == second.dtype and 0 not in (*first.shape, *second.shape) and g.taps <= _TAPS
     return rule(first, second, g) if measured and g.size else "xla"
 
 
