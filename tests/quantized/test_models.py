@@ -230,6 +230,20 @@ def test_functions():
     agree(f)
 
 
+def test_subclasses_of_sequential():
+    def f(t):
+        class Block(t.nn.Sequential):
+            pass
+
+        model = q(t).QuantWrapper(Block(t.nn.Linear(40, 30), Block(t.nn.ReLU(), t.nn.Linear(30, 2)))).eval()
+        model.qconfig = q(t).get_default_qconfig()
+        ready = q(t).prepare(same(t, model))
+        ready(numbers(t, 5, 40))
+        return text(t, q(t).convert(ready)), q(t).convert(ready)(numbers(t, 3, 40, seed=1))
+
+    agree(f)
+
+
 def test_wrapping():
     def f(t):
         model = t.nn.Sequential(t.nn.Linear(2, 2), t.nn.Sequential(t.nn.Linear(2, 2)))

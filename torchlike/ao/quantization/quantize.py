@@ -8,6 +8,7 @@ from typing import Any
 
 from torchlike import nn
 from torchlike.ao._torch import torch
+from torchlike.ao.nn.intrinsic.fused import _FusedModule
 from torchlike.ao.nn.quantized.functional_modules import FloatFunctional, QFunctional
 from torchlike.ao.quantization import qconfig as settings
 from torchlike.ao.quantization import quantization_mappings as mappings
@@ -82,8 +83,7 @@ def _fixed(child: Any, setting: Any) -> Any:
 def _is_observed(child: Any, kinds: set[Any], apart: set[Any]) -> bool:
     if type(child) in apart:
         return True
-    whole = not isinstance(child, nn.Sequential) or hasattr(child, "weight") or type(child) is not nn.Sequential
-    return type(child) in kinds and whole
+    return type(child) in kinds and type(child) is not nn.Sequential
 
 
 def prepare(
@@ -150,7 +150,7 @@ def convert(
 def _convert(module: Any, mapping: dict[Any, Any], precomputed: bool) -> None:
     new = {}
     for name, child in module.named_children():
-        if not isinstance(child, nn.Sequential) or type(child) is nn.Sequential:
+        if not isinstance(child, _FusedModule):
             _convert(child, mapping, precomputed)
         new[name] = swap_module(child, mapping, {}, precomputed)
     for name, child in new.items():
