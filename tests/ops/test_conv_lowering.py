@@ -87,6 +87,7 @@ CHOSEN = {
     "small": ((2, 3, 6, 6), (4, 3, 3, 3), 1, 1, ("xla", "columns", "xla")),
     "small, stride": ((2, 3, 7, 7), (4, 3, 3, 3), 2, 1, ("xla", "xla", "xla")),
     "many taps": ((1, 1, 40, 40), (1, 1, 15, 15), 1, 1, ("xla", "xla", "xla")),
+    "3d, many taps": ((1, 3, 8, 16, 16), (16, 3, 3, 7, 7), 2, 3, ("planes", "planes", "planes")),
     "empty": ((0, 3, 32, 32), (32, 3, 3, 3), 1, 1, ("xla", "xla", "xla")),
 }
 

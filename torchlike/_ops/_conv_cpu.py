@@ -264,8 +264,11 @@ def weight_rule(grad, x, g):
 
 def choice(rule, first, second, g):
     """What ``rule`` names; what was not measured (other dtypes, nothing to compute) stays with XLA."""
-    measured = first.dtype == jnp.float32 == second.dtype and 0 not in (*first.shape, *second.shape) and g.taps <= _TAPS
-    return rule(first, second, g) if measured and g.size else "xla"
+    measured = first.dtype == jnp.float32 == second.dtype and 0 not in (*first.shape, *second.shape)
+    way = rule(first, second, g) if measured and g.size else "xla"
+    if g.taps <= _TAPS or way in ("xla", "planes"):
+        return way
+    return "planes" if len(g.size) == 3 else "xla"
 
 
 def forward(x, w, g):
