@@ -230,6 +230,24 @@ def test_functions():
     agree(f)
 
 
+def test_layers_draw_as_many_numbers():
+    def f(t):
+        nni, setting, out = t.ao.nn.intrinsic, q(t).get_default_qat_qconfig(), []
+        for bias in (True, False):
+            for kind, layer in (("ConvBnReLU2d", nni.ConvBnReLU2d), ("ConvBn2d", nni.ConvBn2d)):
+                parts = [t.nn.Conv2d(2, 3, 3, bias=bias), t.nn.BatchNorm2d(3), t.nn.ReLU()]
+                made = layer(*parts[: 3 if "ReLU" in kind else 2])
+                made.qconfig = setting
+                t.manual_seed(0)
+                getattr(nni.qat, kind).from_float(made)
+                out.append(t.rand(2))
+        t.manual_seed(0)
+        nni.qat.LinearBn1d(3, 4, qconfig=setting)
+        return out, t.rand(2)
+
+    agree(f)
+
+
 def test_subclasses_of_sequential():
     def f(t):
         class Block(t.nn.Sequential):

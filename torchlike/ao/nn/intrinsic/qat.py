@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from torchlike import nn
@@ -55,6 +56,14 @@ class ConvReLU3d(layers.Conv3d, fused._FusedModule):
         return F.relu(layers.Conv3d.forward(self, input))
 
 
+def _drawn(layer: Any) -> None:
+    """Draw the factors of the batch norm and the bias, as many numbers as PyTorch draws."""
+    nn.init.uniform_(layer.bn.weight)
+    if layer.bias is not None:
+        bound = 1 / math.sqrt(layer.weight[0].numel())
+        nn.init.uniform_(layer.bias, -bound, bound)
+
+
 class _ConvBnNd(nn.modules.conv._ConvNd, fused._FusedModule):
     """A convolution whose weights are rounded as they will be with the batch norm behind it folded in."""
 
@@ -76,6 +85,7 @@ class _ConvBnNd(nn.modules.conv._ConvNd, fused._FusedModule):
         self.bn = self._NORM(out_channels, eps, momentum, True, True)
         self.weight_fake_quant = qconfig.weight()
         self.bias = nn.Parameter(torch.zeros(out_channels)) if bias else None  # type: ignore[assignment]
+        _drawn(self)
         if freeze_bn:
             self.freeze_bn_stats()
 
@@ -174,6 +184,7 @@ class LinearBn1d(nn.Linear, fused._FusedModule):
         self.bn = nn.BatchNorm1d(out_features, eps, momentum, True, True)
         self.weight_fake_quant = qconfig.weight()
         self.bias = nn.Parameter(torch.zeros(out_features)) if bias else None  # type: ignore[assignment]
+        _drawn(self)
         if freeze_bn:
             self.freeze_bn_stats()
 
