@@ -173,12 +173,13 @@ DYNAMIC = {
 def test_dynamic(name):
     def f(t):
         model = same(t, DYNAMIC[name](t))
-        made = q(t).quantize_dynamic(model)
+        t.manual_seed(0)
+        made, drawn = q(t).quantize_dynamic(model), t.rand(2)
         x = numbers(t, 6, 2, 5)
         run = made if name == "linear" else made[0]
         out = run(x[0] if "cell" in name else x)
         plain = [(o.detach() * 1000).round() for o in _flat(out)]
-        return text(t, made), plain, made.training, hasattr(made, "qconfig")
+        return text(t, made), plain, made.training, hasattr(made, "qconfig"), drawn
 
     agree(f)
 

@@ -175,6 +175,8 @@ class RNNBase(nn.Module):
 
 def _values(mod: Any, end: str) -> tuple[Any, ...]:
     """The quantized weights and the biases of a layer of floats."""
+    for name in ("weight_ih", "weight_hh", *(("bias_ih", "bias_hh") if mod.bias else ())):
+        torch.randn(getattr(mod, name + end).shape)  # PyTorch draws what it makes the weights of at first
     weights = []
     for name in ("weight_ih", "weight_hh"):
         weight, observer = getattr(mod, name + end), weight_observer(mod)
