@@ -134,3 +134,56 @@ def test_a_copy_there_has_the_strides(strides):
     y = x[:, :3].to(PLACE) if strides[0] == 1 else x.to(PLACE)
     assert y.stride() == (like[:, :3] if strides[0] == 1 else like).to("meta").stride()
     assert y.cpu().tolist() == (x[:, :3] if strides[0] == 1 else x).tolist()
+
+
+# Kernels that do not read what they are given, zeros in the place of missing gradients, seeds.
+UNREAD = {
+    "zero_": lambda t: t.zero_(),
+    "fill_": lambda t: t.fill_(2),
+    "isfinite": lambda t: t.long().isfinite(),
+    "zeros_like": lambda t: T.zeros_like(t),
+    "new_full": lambda t: t.new_full((2,), 1.0),
+    "recorded": lambda t: t.zero_() + 1,
+    "a seed": lambda t: seen_by_a_hook(lambda x: x.sum(), t),
+    "an implicit seed": lambda t: seen_by_a_hook(lambda x: x[:1].double(), t),
+    "a missing gradient": lambda t: seen_by_a_hook(lambda x: Both.apply(x)[0].sum(), t),
+    "a missing part": lambda t: seen_by_a_hook(lambda x: x.sort().values.unbind()[1], t),
+    "materialized": lambda t: T.autograd.grad(t.requires_grad_().sum(), T.ones_like(t, requires_grad=True),
+                                             allow_unused=True, materialize_grads=True)[0],
+    "create_graph": lambda t: with_graph(t),
+    "a tangent": lambda t: T.func.jvp(lambda x: x.detach() * 2, (t,), (t,))[1],
+}  # fmt: skip
+
+
+class Both(T.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return x * 1, x * 2
+
+    @staticmethod
+    def backward(ctx, one, two):
+        return two * 0 + one if two.device == one.device else None
+
+
+def seen_by_a_hook(f, t):
+    seen = []
+    x = t.clone().requires_grad_()
+    y = f(x)
+    y.register_hook(seen.append)
+    y.backward()
+    assert x.grad.device == t.device
+    return seen[0]
+
+
+def with_graph(t):
+    x = t.clone().requires_grad_()
+    with pytest.warns(UserWarning, match="reference cycle"):
+        x.pow(2).sum().backward(create_graph=True)
+    return x.grad
+
+
+@pytest.mark.parametrize("place", ["cpu", PLACE])
+@pytest.mark.parametrize("name", UNREAD)
+def test_what_nothing_says_where_to_put(name, place):
+    out = UNREAD[name](T.ones(3, device=place))
+    assert out.device.type == place and value_of(out).committed

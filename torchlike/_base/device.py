@@ -241,6 +241,11 @@ def roaming() -> jax.Device | None:
     return first() if first().platform == "cpu" else None
 
 
+def stays() -> bool:
+    """Whether jitted functions must keep inputs that they do not read: these say where the results are to be."""
+    return roaming() is None
+
+
 @cache
 def from_jax(jax_dev: jax.Device) -> device:
     """The device of a jax device. The first CPU has no index, as in PyTorch."""

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import jax
 
+from torchlike._base.device import stays
+
 if TYPE_CHECKING:
     from torchlike._decl.typed import Values
     from torchlike._executor.typed import Calls
@@ -120,7 +122,7 @@ def _compiled(steps: tuple[Any, ...], gives: tuple[int, ...]) -> Callable[..., A
     if found is None:
         if len(_programs) > KEPT:
             _programs.clear()
-        found = _programs[steps, gives] = jax.jit(lambda *values: _replayed(steps, gives, values))
+        found = _programs[steps, gives] = jax.jit(lambda *values: _replayed(steps, gives, values), keep_unused=stays())
     return found
 
 

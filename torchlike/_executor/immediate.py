@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import jax
@@ -17,6 +17,7 @@ import numpy as np
 from jax.sharding import SingleDeviceSharding
 
 from torchlike._base.bits import X64, demand_x64, narrowed
+from torchlike._base.device import stays
 from torchlike._base.exhausted import exhausted, is_exhausted
 from torchlike._base.state import state
 from torchlike._executor import level, sparse
@@ -232,14 +233,28 @@ def adopted(array: np.ndarray, device: jax.Device | None = None, wide: bool = Tr
     return batched_device_put(aval, place, [array], list(place.device_set), committed=device is not None)
 
 
+def where(values: Iterable[Any]) -> jax.Device | None:
+    """The device of the first array of these, for a new one beside them; None where a new array roams."""
+    if stays():
+        for v in values:
+            if isinstance(v, jax.Array | Pending) and not isinstance(v, Tracer) and len(found := v.devices()) == 1:
+                return next(iter(found))
+    return None
+
+
+def zeros_beside(shape: Sequence[int], dtype: Any, values: Iterable[Any]) -> jax.Array:
+    """An array of zeros where other values are."""
+    return _filled(shape, dtype, False, where(values))
+
+
 _ones: dict = {}
 
 
-def one(shape: Sequence[int], dtype: Any) -> jax.Array:
+def one(shape: Sequence[int], dtype: Any, device: jax.Device | None = None) -> jax.Array:
     """The array of ones of a shape with one element; made once, since arrays never change."""
-    found = _ones.get((shape, dtype))
+    found = _ones.get((shape, dtype, device))
     if found is None or state.capture is not None:  # a program must not take a shared array for that of a tensor
-        found = ones(shape, dtype)
+        found = ones(shape, dtype, device)
         if not isinstance(found, jax.core.Tracer):
-            _ones[shape, dtype] = found
+            _ones[shape, dtype, device] = found
     return found

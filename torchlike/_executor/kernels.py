@@ -17,6 +17,7 @@ import jax
 import numpy as np
 
 from torchlike._base.bits import demand_x64
+from torchlike._base.device import stays
 from torchlike._executor import compiling, identity, numpy_programs
 from torchlike._executor.compiling import host
 from torchlike._executor.pending import Array, trace_state_clean
@@ -67,7 +68,7 @@ def jit(
         rows: which inputs have rows that it treats apart.
     """
     if _CACHE is None:
-        return jax.jit(function, donate_argnums=donated)
+        return jax.jit(function, donate_argnums=donated, keep_unused=stays())
     miss = Miss(function, name, donated, closed, exact, rows)
     new = compiling.pjit(function, miss, _CACHE, donated)
     if rows is not None:
@@ -160,7 +161,7 @@ class Miss:
     def plain(self) -> Any:
         """The function jitted by jax: for tracers, several devices, accelerators."""
         if self._plain is None:
-            self._plain = jax.jit(self.function, donate_argnums=self.donated)
+            self._plain = jax.jit(self.function, donate_argnums=self.donated, keep_unused=stays())
         return self._plain
 
     def __call__(self, *args: Any, **kwargs: Any) -> tuple[Any, ...]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import jax
 import numpy as np
 
+from torchlike._base.device import stays
 from torchlike._base.frames import user_line
 from torchlike._executor.chains import Pieces, ends
 from torchlike._executor.pending import Array, Kind, Pending, kind_of, place_of
@@ -175,7 +176,7 @@ class TraceProgram:
         self.whole = len(stops) == 1
         self.donated = _donated(calls, live, free) if self.whole else ()
         steps = [(call[0], call[1]) for call in calls]
-        run = jax.jit(replay(steps, live), donate_argnums=self.donated)
+        run = jax.jit(replay(steps, live), donate_argnums=self.donated, keep_unused=stays())
         self.run = run if self.whole else Pieces(calls, live, stops)
 
 

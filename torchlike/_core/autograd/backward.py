@@ -65,11 +65,12 @@ def _edge(x: Tensor | GradientEdge) -> Edge:
 
 
 class _Root(NamedTuple):
-    """What is known of a root: its shape, dtype, and whether its values are abstract."""
+    """What is known of a root: its shape, dtype, whether its values are abstract, and the device that a seed needs."""
 
     shape: tuple
     dtype: object
     meta: bool
+    place: Any = None
 
 
 def _root(x: Tensor | GradientEdge) -> _Root:
@@ -77,7 +78,7 @@ def _root(x: Tensor | GradientEdge) -> _Root:
     if isinstance(x, GradientEdge):
         like = wrap(immediate.Abstract(*_shape_dtype(x.node._outs()[x.output_nr])))
         return _Root(like.shape, like.dtype, False)
-    return _Root(x.shape, x.dtype, x.is_meta)
+    return _Root(x.shape, x.dtype, x.is_meta, immediate.where((x._storage.form,)) if type(x) in KIND else None)
 
 
 def _shape_dtype(out: Any) -> tuple[Shape, Any]:
@@ -139,7 +140,7 @@ def _scalar_seed(root: Any) -> Any:
         value = root._storage.value
         like = value.aval if value.__class__ is Array else value
         if like.shape == () and like.dtype.kind == "f" and value.__class__ is not immediate.Abstract:
-            return immediate.one((), like.dtype)
+            return immediate.one((), like.dtype, immediate.where((value,)))
     return None
 
 
@@ -149,7 +150,7 @@ def _implicit_seed(root: _Root) -> Any:
         raise RuntimeError("grad can be implicitly created only for scalar outputs")
     if not dtype.is_floating_point:
         raise RuntimeError(f"grad can be implicitly created only for real scalar outputs but got {dtype}")
-    return immediate.Abstract(shape, dtype.np) if root.meta else immediate.one(shape, dtype.np)
+    return immediate.Abstract(shape, dtype.np) if root.meta else immediate.one(shape, dtype.np, root.place)
 
 
 def _checked_seed(i: int, root: _Root, g: Any, batched: bool) -> Tensor:
@@ -413,7 +414,7 @@ def _found(got: Any, i: int, x: Any, allow_unused: bool | None, materialize: boo
                 "not lead to the outputs; pass the tensor, or allow_unused=True"
             )
         root = _root(x)
-        got = wrap(immediate.zeros(tuple(root.shape), root.dtype.np))
+        got = wrap(immediate.zeros_beside(tuple(root.shape), root.dtype.np, (value_of(x),)))
         if x._view is not None and is_dense(x._view.layout):
             restride(got, x._view.layout.strides)
         got._rg = create

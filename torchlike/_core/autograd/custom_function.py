@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -14,7 +15,7 @@ from torchlike._core.dispatch.inplace import demand_writable, rebase
 from torchlike._core.dispatch.view_calls import attach
 from torchlike._core.tensor.mutation import bump, current, read_by, set_history
 from torchlike._core.tensor.storage import CAPTURES
-from torchlike._core.tensor.tensor import Tensor, alias, dtype_of, wrap
+from torchlike._core.tensor.tensor import Tensor, alias, dtype_of, value_of, wrap
 from torchlike._core.tensor.view_creation import FUNCTION, MULTIPLE, refusal
 from torchlike._executor import immediate
 from torchlike._ops.view import view_
@@ -136,7 +137,9 @@ _SPENT = (
 
 def _materialized(node: CustomNode, grads: Grads) -> list[Any]:
     """``grads`` with zeros for the undefined gradients of tensors."""
-    make = immediate.Abstract if any(g is not None and g.is_meta for g in grads) else immediate.zeros
+    given = [value_of(g) for g in grads if g is not None]
+    meta = any(g is not None and g.is_meta for g in grads)
+    make = immediate.Abstract if meta else functools.partial(immediate.zeros_beside, values=given)
     skip = () if node._materialize_non_diff_grads else node._undefined
     return [
         wrap(make(*out)) if g is None and out is not None and i not in skip else g

@@ -501,7 +501,8 @@ class _Task:
         if self.create:
             if isinstance(grad._storage.form, SparseValue):
                 return call(clone, (grad,), (None,))
-            grad = call_inplace(copy.inplace, (wrap(immediate.zeros(grad.shape, grad.dtype.np)), grad), (False,))
+            start = immediate.zeros_beside(grad.shape, grad.dtype.np, (value_of(grad),))
+            grad = call_inplace(copy.inplace, (wrap(start), grad), (False,))
         else:
             grad = fresh(grad)
         if leaf._view is not None and is_dense(leaf._view.layout):

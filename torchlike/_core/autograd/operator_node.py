@@ -124,7 +124,7 @@ class OpNode(SavesTensors):
         arguments = self.values() if self._kept != [] else []
         for i in plan.diff:
             grad = grads[i]
-            arguments.append(_zeros(plan.outs[i]) if grad is None else grad)
+            arguments.append(_zeros(plan.outs[i], grads) if grad is None else grad)
         kernel = plan.kernel
         if kernel is None:
             return plan.routed(arguments, ())
@@ -150,7 +150,7 @@ def absent(out: Any, grads: Grads) -> Any:
     """Zeros for a gradient that nobody gave, of the class of the others if that sees the calls."""
     like = next((g for g in grads if g is not None and subclassed(g)), None)
     if like is None:
-        return wrap(_zeros(out))
+        return wrap(_zeros(out, [value_of(g) for g in grads if g is not None]))
     return redispatch("new_zeros.default", like, list(out.shape), dtype=FROM_NP[out.dtype], pin_memory=False)
 
 
@@ -163,7 +163,7 @@ class _Checked(OpNode):
     def apply(self, grads: Grads) -> Grads:
         plan, kernel = self.plan, self.plan.kernel
         arguments = self.values()
-        arguments += [_zeros(plan.outs[i]) if grads[i] is None else grads[i] for i in plan.diff]
+        arguments += [_zeros(plan.outs[i], grads) if grads[i] is None else grads[i] for i in plan.diff]
         results = immediate.run(kernel, (), arguments) if kernel else ()
         immediate.verified(plan, (), arguments, (None, results[-1]))
         return plan.routed(arguments, results)
@@ -179,8 +179,8 @@ class _Checked(OpNode):
         return plan.routed(saved, out)
 
 
-def _zeros(out: Any) -> Any:
-    return immediate.zeros(out.shape, out.dtype)
+def _zeros(out: Any, grads: Grads) -> Any:
+    return immediate.zeros_beside(out.shape, out.dtype, grads)
 
 
 _classes: dict = {}

@@ -290,7 +290,7 @@ class CopySlices(nodes.Node):
         got = list(self.inner.apply([part]))
         old = got.pop(self.carries) if self.carries is not None else None
         if old is None:
-            old = immediate.zeros(part.shape, part.dtype)
+            old = immediate.zeros_beside(part.shape, part.dtype, (grad,))
         return [immediate.run(writer(self.steps), (), (grad, old, *self.ints)), *got]
 
     def _apply_tensors(self, grads: Grads, call: Callable[..., Any]) -> Grads:
@@ -300,7 +300,7 @@ class CopySlices(nodes.Node):
         got = list(self.inner._apply_tensors([part], call, made_by))
         old = got.pop(self.carries) if self.carries is not None else None
         if old is None:
-            old = wrap(immediate.zeros(tuple(part.shape), part.dtype.np))
+            old = wrap(immediate.zeros_beside(tuple(part.shape), part.dtype.np, (value_of(grad),)))
         return [call(writer(self.steps), (grad, old, *self.ints), ()), *got]
 
     def view_node(self) -> OpNode:

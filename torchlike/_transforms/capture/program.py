@@ -35,7 +35,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from torchlike._base.device import jax_device, of_array, roaming
+from torchlike._base.device import jax_device, of_array, stays
 from torchlike._base.jaxprs import Literal, jaxpr_as_fun
 from torchlike._base.state import state
 from torchlike._base.threads import alone
@@ -213,7 +213,7 @@ class Program:
             self.early = together.spread(program, axis)
             return
         self.early = self._jitted(program, self.donated)
-        if roaming() is None:
+        if stays():
             self._stay(trace)
 
     def _stay(self, trace: Trace) -> None:
@@ -249,7 +249,7 @@ class Program:
 
     def _jitted(self, program: Callable[..., Any], donated: int) -> Any:
         """``program`` as jax compiles it, which gives the memory of its first ``donated`` inputs to its results."""
-        return jax.jit(program, donate_argnums=tuple(range(donated)))
+        return jax.jit(program, donate_argnums=tuple(range(donated)), keep_unused=stays())
 
     def _layouts(self) -> dict[int, Any]:
         """{output: its layout} of those that replace a value spread over devices, or are the gradient of one."""

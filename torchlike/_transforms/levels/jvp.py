@@ -277,10 +277,10 @@ def base_of(t: Tensor) -> Tensor | None:
 
 def _zeros(t: Tensor, like: Tensor) -> Tensor:
     """Zeros of the shape, dtype and memory order of ``t``, with the mapped axes that ``t`` and ``like`` have."""
-    dtype = t.dtype.np
+    dtype, near = t.dtype.np, (t._storage.form,)
 
     def make(shape: Sequence[int]) -> Tensor:
-        return wrap(immediate.zeros(tuple(shape), dtype))
+        return wrap(immediate.zeros_beside(tuple(shape), dtype, near))
 
     new = alike(make, t if len(levels_of(t)) > len(levels_of(like)) else like, t.shape)
     strides = t._layout.strides
@@ -312,7 +312,7 @@ def _window(t: Tensor, like: Tensor) -> Tensor:
     shape, strides, offset = t._layout
     if levels_of(t) or levels_of(like) or (strides == contiguous_strides(shape) and _elements(t) == numel(shape)):
         return _zeros(t, like)
-    whole = wrap(immediate.zeros((_elements(t),), t.dtype.np))
+    whole = wrap(immediate.zeros_beside((_elements(t),), t.dtype.np, (t._storage.form,)))
     return call_view(views.as_strided, (whole,), (shape, strides, offset))
 
 

@@ -1,5 +1,6 @@
 """Backward hooks of modules: an identity around the inputs and outputs of a call, whose node runs them."""
 
+import functools
 import sys
 import warnings
 import weakref
@@ -12,7 +13,7 @@ from torchlike._core.autograd import node as nodes
 from torchlike._core.dispatch.dispatch import refresh
 from torchlike._core.dispatch.view_calls import DiffView
 from torchlike._core.tensor import view_creation
-from torchlike._core.tensor.tensor import Tensor, alias, wrap
+from torchlike._core.tensor.tensor import Tensor, alias, value_of, wrap
 from torchlike._core.tensor.views import View
 from torchlike._executor import immediate
 
@@ -37,11 +38,13 @@ class BackwardHookFunctionBackward(nodes.Node):
 
     def apply(self, grads):
         pairs = zip(grads, self.metas, strict=True)
-        return [immediate.zeros(meta.shape, meta.dtype) if g is None else g for g, meta in pairs]
+        return [immediate.zeros_beside(meta.shape, meta.dtype, grads) if g is None else g for g, meta in pairs]
 
     def _apply_tensors(self, grads, call):
         pairs = zip(grads, self.metas, strict=True)
-        return [wrap(immediate.zeros(meta.shape, meta.dtype)) if g is None else g for g, meta in pairs]
+        given = [value_of(g) for g in grads if g is not None]
+        make = functools.partial(immediate.zeros_beside, values=given)
+        return [wrap(make(meta.shape, meta.dtype)) if g is None else g for g, meta in pairs]
 
 
 def _identity(tensors: Sequence[Tensor]) -> tuple[list[Tensor], BackwardHookFunctionBackward]:
