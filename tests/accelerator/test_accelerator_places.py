@@ -148,6 +148,7 @@ UNREAD = {
     "an implicit seed": lambda t: seen_by_a_hook(lambda x: x[:1].double(), t),
     "a missing gradient": lambda t: seen_by_a_hook(lambda x: Both.apply(x)[0].sum(), t),
     "a missing part": lambda t: seen_by_a_hook(lambda x: x.sort().values.unbind()[1], t),
+    "no gradient at all": lambda t: given_nothing(t),
     "materialized": lambda t: T.autograd.grad(t.requires_grad_().sum(), T.ones_like(t, requires_grad=True),
                                              allow_unused=True, materialize_grads=True)[0],
     "create_graph": lambda t: with_graph(t),
@@ -173,6 +174,22 @@ def seen_by_a_hook(f, t):
     y.backward()
     assert x.grad.device == t.device
     return seen[0]
+
+
+class Nothing(T.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return x * 1
+
+    @staticmethod
+    def backward(ctx, g):
+        return None
+
+
+def given_nothing(t):
+    x = t.clone().requires_grad_()
+    Nothing.apply(Both.apply(x)[0]).sum().backward()
+    return x.grad
 
 
 def with_graph(t):

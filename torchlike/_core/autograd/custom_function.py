@@ -6,6 +6,7 @@ import functools
 from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from torchlike._base.device import jax_device, stays
 from torchlike._base.frames import warn
 from torchlike._base.state import followed, state
 from torchlike._core.autograd import node as nodes
@@ -139,12 +140,20 @@ def _materialized(node: CustomNode, grads: Grads) -> list[Any]:
     """``grads`` with zeros for the undefined gradients of tensors."""
     given = [value_of(g) for g in grads if g is not None]
     meta = any(g is not None and g.is_meta for g in grads)
-    make = immediate.Abstract if meta else functools.partial(immediate.zeros_beside, values=given)
+    place = None if meta or not stays() else immediate.where(given) or _place(node)
+    make = immediate.Abstract if meta else functools.partial(immediate.zeros, device=place)
     skip = () if node._materialize_non_diff_grads else node._undefined
     return [
         wrap(make(*out)) if g is None and out is not None and i not in skip else g
         for i, (g, out) in enumerate(zip(grads, node._returned, strict=True))
     ]
+
+
+def _place(node: CustomNode) -> Any:
+    """Where the inputs of the forward were."""
+    return next(
+        (jax_device(known[2]) for known in node._expected if known is not None and known[2].type != "meta"), None
+    )
 
 
 def _counted(node: CustomNode, got: Sequence[Any]) -> list[Any]:
