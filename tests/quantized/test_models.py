@@ -6,6 +6,7 @@ import re
 
 import numpy as np
 import pytest
+import torch
 from both import agree, agree_error
 from quantized_kit import FILTER, Q, numbers, told
 
@@ -310,3 +311,10 @@ def test_errors(message):
 def test_refused(f):
     with pytest.raises(NotImplementedError):
         f(torchlike)
+
+
+def test_the_former_names():
+    """``torch.quantization`` has what PyTorch's has there, where ``torch.ao.quantization`` has it."""
+    ours, former = vars(torchlike.ao.quantization), vars(torchlike.quantization)
+    new = [n for n in dir(torch.quantization) if not n.startswith("_") and hasattr(ours.get(n), "__module__")]
+    assert len(new) > 60 and not [n for n in new if former.get(n) is not ours[n]]

@@ -7,10 +7,25 @@ from torchlike.ao.quantization.fake_quantize import FakeQuantize as FakeQuantize
 from torchlike.ao.quantization.fake_quantize import FakeQuantizeBase as FakeQuantizeBase
 from torchlike.ao.quantization.fake_quantize import FixedQParamsFakeQuantize as FixedQParamsFakeQuantize
 from torchlike.ao.quantization.fake_quantize import FusedMovingAvgObsFakeQuantize as FusedMovingAvgObsFakeQuantize
+from torchlike.ao.quantization.fake_quantize import (
+    MovingAveragePerChannelMinMaxObserver as MovingAveragePerChannelMinMaxObserver,
+)
 from torchlike.ao.quantization.fake_quantize import default_fake_quant as default_fake_quant
+from torchlike.ao.quantization.fake_quantize import (
+    default_fixed_qparams_range_0to1_fake_quant as default_fixed_qparams_range_0to1_fake_quant,
+)
+from torchlike.ao.quantization.fake_quantize import (
+    default_fixed_qparams_range_neg1to1_fake_quant as default_fixed_qparams_range_neg1to1_fake_quant,
+)
 from torchlike.ao.quantization.fake_quantize import default_fused_act_fake_quant as default_fused_act_fake_quant
+from torchlike.ao.quantization.fake_quantize import (
+    default_fused_per_channel_wt_fake_quant as default_fused_per_channel_wt_fake_quant,
+)
 from torchlike.ao.quantization.fake_quantize import default_fused_wt_fake_quant as default_fused_wt_fake_quant
 from torchlike.ao.quantization.fake_quantize import default_histogram_fake_quant as default_histogram_fake_quant
+from torchlike.ao.quantization.fake_quantize import (
+    default_per_channel_weight_fake_quant as default_per_channel_weight_fake_quant,
+)
 from torchlike.ao.quantization.fake_quantize import default_weight_fake_quant as default_weight_fake_quant
 from torchlike.ao.quantization.fake_quantize import disable_fake_quant as disable_fake_quant
 from torchlike.ao.quantization.fake_quantize import disable_observer as disable_observer
@@ -30,6 +45,9 @@ from torchlike.ao.quantization.observer import default_debug_observer as default
 from torchlike.ao.quantization.observer import default_dynamic_quant_observer as default_dynamic_quant_observer
 from torchlike.ao.quantization.observer import default_float_qparams_observer as default_float_qparams_observer
 from torchlike.ao.quantization.observer import default_observer as default_observer
+from torchlike.ao.quantization.observer import (
+    default_per_channel_weight_observer as default_per_channel_weight_observer,
+)
 from torchlike.ao.quantization.observer import default_placeholder_observer as default_placeholder_observer
 from torchlike.ao.quantization.observer import default_weight_observer as default_weight_observer
 from torchlike.ao.quantization.observer import get_observer_state_dict as get_observer_state_dict
@@ -51,7 +69,34 @@ from torchlike.ao.quantization.qconfig import get_default_qat_qconfig as get_def
 from torchlike.ao.quantization.qconfig import get_default_qconfig as get_default_qconfig
 from torchlike.ao.quantization.qconfig import per_channel_dynamic_qconfig as per_channel_dynamic_qconfig
 from torchlike.ao.quantization.qconfig import qconfig_equals as qconfig_equals
+from torchlike.ao.quantization.quantization_mappings import (
+    DEFAULT_DYNAMIC_QUANT_MODULE_MAPPINGS as DEFAULT_DYNAMIC_QUANT_MODULE_MAPPINGS,
+)
+from torchlike.ao.quantization.quantization_mappings import (
+    DEFAULT_MODULE_TO_ACT_POST_PROCESS as DEFAULT_MODULE_TO_ACT_POST_PROCESS,
+)
 from torchlike.ao.quantization.quantization_mappings import DEFAULT_QAT_MODULE_MAPPINGS as DEFAULT_QAT_MODULE_MAPPINGS
+from torchlike.ao.quantization.quantization_mappings import (
+    DEFAULT_STATIC_QUANT_MODULE_MAPPINGS as DEFAULT_STATIC_QUANT_MODULE_MAPPINGS,
+)
+from torchlike.ao.quantization.quantization_mappings import (
+    get_default_dynamic_quant_module_mappings as get_default_dynamic_quant_module_mappings,
+)
+from torchlike.ao.quantization.quantization_mappings import (
+    get_default_qat_module_mappings as get_default_qat_module_mappings,
+)
+from torchlike.ao.quantization.quantization_mappings import (
+    get_default_qconfig_propagation_list as get_default_qconfig_propagation_list,
+)
+from torchlike.ao.quantization.quantization_mappings import (
+    get_default_static_quant_module_mappings as get_default_static_quant_module_mappings,
+)
+from torchlike.ao.quantization.quantization_mappings import (
+    get_dynamic_quant_module_class as get_dynamic_quant_module_class,
+)
+from torchlike.ao.quantization.quantization_mappings import (
+    get_static_quant_module_class as get_static_quant_module_class,
+)
 from torchlike.ao.quantization.quantization_mappings import no_observer_set as no_observer_set
 from torchlike.ao.quantization.quantize import add_quant_dequant as add_quant_dequant
 from torchlike.ao.quantization.quantize import convert as convert
