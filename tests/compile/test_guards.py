@@ -274,9 +274,7 @@ def a_scheduler_inside(wrap):
     return [run(x2()) for _ in range(4)], optimizer.param_groups[0]["lr"]
 
 
-@pytest.mark.parametrize(
-    "script", [an_iterator, a_generator, counting], ids=lambda f: f.__name__
-)
+@pytest.mark.parametrize("script", [an_iterator, a_generator, counting], ids=lambda f: f.__name__)
 def test_changed_by_the_function(script):
     """A program would not change it again: Python runs in every call."""
     sequence(script, fullgraph=False)

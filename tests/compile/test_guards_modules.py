@@ -193,7 +193,8 @@ AGAIN = {
     "no weight among them": lambda m: m[2].__dict__.update(weight=m[2]._parameters.pop("weight") * 2),
     "other attributes": lambda m: setattr(m[2], "__dict__", vars(nn.Linear(2, 2))),
     "other hooks, as empty": lambda m: (
-        setattr(m[1], "_forward_hooks", (h := {})), h.setdefault(0, lambda *a: a[2] + 1)
+        setattr(m[1], "_forward_hooks", (h := {})),
+        h.setdefault(0, lambda *a: a[2] + 1),
     ),
 }
 

@@ -1,6 +1,5 @@
 """torch.nn.Module as a tree of members: every case runs with torch and with torchlike."""
 
-
 import pytest
 from agreement import agree
 from module_kit import KINDS, kit, members, value

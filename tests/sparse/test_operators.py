@@ -38,7 +38,7 @@ def other(t):
     lambda t: (t.smm(S(t), M(t)), t.hspmm(S(t), M(t))),
     lambda t: [t.sparse.mm(C(t), M(t), how) for how in ("sum", "mean", "amax", "amin")],
     lambda t: [t.sparse.mm(C(t) * 0, M(t) * float("nan"), how) for how in ("mean", "amax", "amin")],
-    lambda t: t.ops.aten.values_copy(C(t)),
+    lambda t: t.ops.aten.values_copy(C(t)), lambda t: t.values_copy(C(t), out=t.empty(0)),
     lambda t: (t.nn.functional.linear(S(t), t.ones(4, 3)), t.nn.functional.linear(S(t), t.ones(4, 3), t.ones(4))),
     lambda t: t.sparse.sampled_addmm(C(t), t.ones(2, 2), D(t), beta=2.0, alpha=0.5),
     lambda t: (S(t).sum(), U(t).sum(), C(t).sum(), t.sum(S(t, t.int64)), S(t).sum(0), S(t).sum(1), S(t).sum((0, 1))),

@@ -13,6 +13,7 @@ from torchlike._base.exhausted import exhausted, is_exhausted
 from torchlike._executor import level, sparse
 from torchlike._executor.immediate import Abstract, infer
 from torchlike._executor.pending import Pending, all_settled, settled
+from torchlike._executor.spread import on_several_devices
 
 if TYPE_CHECKING:
     from torchlike._decl.derive import Kernel
@@ -54,11 +55,6 @@ def _representable(op: Kernel, static: Static, values: Values) -> Values:
     if op.checked is not None:
         raise RuntimeError(f"value cannot be converted to type int64_t without overflow (in {op.name})")
     return wrapped
-
-
-def on_several_devices(error: Exception) -> bool:
-    """Whether jax refuses to compute with arrays that are on different devices."""
-    return isinstance(error, ValueError) and "incompatible devices" in str(error)
 
 
 def refuse_devices(name: str, values: Iterable[Any]) -> NoReturn:

@@ -22,6 +22,7 @@ from torchlike._executor import compiling, identity, numpy_programs
 from torchlike._executor.compiling import host
 from torchlike._executor.pending import Array, trace_state_clean
 from torchlike._executor.rows import Rows
+from torchlike._executor.spread import beside, on_several_devices
 from torchlike._executor.store import STORE
 
 if TYPE_CHECKING:
@@ -168,7 +169,7 @@ class Miss:
         demand_x64(jax.config.jax_enable_x64)
         if kwargs or not trace_state_clean() or not _simple(args):
             _refuse_abstract(args)
-            return self.plain._cache_miss(*args, **kwargs)
+            return self._by_jax(args, kwargs)
         call = Call(args)
         parts = 1 + len(call.leaves) // FEW
         if self.exact:
@@ -203,8 +204,22 @@ class Miss:
     def _first(self, code: Any, call: Call, args: tuple[Any, ...]) -> tuple[Any, ...]:
         """(results, what to call from now on, False) of the first call of some code."""
         if code is None:
-            return self.plain._cache_miss(*args)
+            return self._by_jax(args, {})
         return *compiling.call(code, call.leaves, call.committed), False
+
+    def _by_jax(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
+        """As :meth:`_first`; what is whole on one of the devices that other arguments are spread over goes to all."""
+        try:
+            return self.plain._cache_miss(*args, **kwargs)
+        except ValueError as error:
+            if not (stays() and on_several_devices(error)):
+                raise
+            leaves, tree = jax.tree.flatten((args, kwargs))
+            new = beside(leaves)
+            if new is leaves:
+                raise
+            args, kwargs = jax.tree.unflatten(tree, new)
+            return self.plain(*args, **kwargs), None, True
 
     def _code(self, call: Call, level: str, args: tuple[Any, ...]) -> compiling.Code | None:
         """The code for a call, from the store or compiled; None if only jax's own way can run it."""

@@ -7,12 +7,12 @@ not made of the old value, as in ``fill_`` or a gradient; what replaces a spread
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import jax
 import numpy as np
-from jax.sharding import Sharding, SingleDeviceSharding
+from jax.sharding import NamedSharding, PartitionSpec, Sharding, SingleDeviceSharding
 
 from torchlike._executor.pending import Array, Pending, settled
 from torchlike._executor.references import sharing
@@ -54,6 +54,24 @@ def layout_of(value: Value) -> Sharding | None:
         return None
     sharding = value.sharding
     return sharding if sharding is not None and sharding.num_devices > 1 else None
+
+
+def on_several_devices(error: Exception) -> bool:
+    """Whether jax refuses to compute with arrays that are on different devices."""
+    return isinstance(error, ValueError) and "incompatible devices" in str(error)
+
+
+def beside(values: Sequence[Any], layout: Any = None) -> Sequence[Any]:
+    """Leaves of a call; where some are spread over devices, what is whole on one of these is on all of them.
+
+    layout: of what the call computes, where none is spread.
+    """
+    layout = next((found for v in values if (found := layout_of(v)) is not None), layout)
+    if not isinstance(layout, NamedSharding):
+        return values
+    whole = NamedSharding(layout.mesh, PartitionSpec())
+    one = [v.__class__ is Array and layout_of(v) is None and v.devices() <= layout.device_set for v in values]
+    return [laid(v, whole) if alone else v for v, alone in zip(values, one, strict=True)]
 
 
 def as_before(old: Value, new: Value) -> Any:

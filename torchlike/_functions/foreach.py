@@ -23,7 +23,8 @@ from torchlike._core.tensor.memory_order import restride
 from torchlike._core.tensor.mutation import write
 from torchlike._core.tensor.tensor import MemoryFormat, Tensor, preserve_format, value_of
 from torchlike._executor import fused, immediate
-from torchlike._executor.failure import on_several_devices, translate
+from torchlike._executor.failure import translate
+from torchlike._executor.spread import on_several_devices
 from torchlike._functions._foreach_forms import forms
 from torchlike._functions._install import function
 from torchlike._functions.copy import clone

@@ -4,8 +4,9 @@ from typing import Any, NoReturn
 
 import torchlike._base.dtypes as dtypes
 from torchlike._base.layout import has_overlap, is_dense, memory_order
+from torchlike._core.conversion.factories import into
 from torchlike._core.dispatch.inplace import call_inplace
-from torchlike._core.tensor.tensor import MemoryFormat, Tensor, sparse_coo, strided
+from torchlike._core.tensor.tensor import MemoryFormat, Tensor, sparse_coo, strided, value_of
 from torchlike._functions._install import FUNCTIONS, both, function, method, prop
 from torchlike._ops import embed
 
@@ -179,13 +180,18 @@ def _aminmax(input, dim=None, keepdim=False):
 
 
 @function("values_copy")
-def _values_copy(input):
-    """A copy of ``input.values()``, of compressed sparse tensors."""
+def _values_copy(input, *, out=None):
+    """A copy of ``input.values()``, of compressed sparse tensors; in ``out``, of their dtype, where that is given."""
     if input.layout in (strided, sparse_coo):
         raise NotImplementedError(
             f"values_copy(): the layout {input.layout} has no kernel in PyTorch either; use input.values().clone()"
         )
-    return input.values().clone()
+    found = input.values().clone()
+    if out is None:
+        return found
+    if out.dtype is not found.dtype:
+        raise RuntimeError(f"values_copy(): out has the dtype {out.dtype}, but the values have {found.dtype}")
+    return into(value_of(found.detach()), None, out)
 
 
 _refused("native_norm", "it is PyTorch's kernel for sparse tensors; use torch.linalg.vector_norm")

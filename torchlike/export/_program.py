@@ -14,9 +14,9 @@ from torchlike._base.state import state
 from torchlike._core.autograd import node as nodes
 from torchlike._core.tensor.mutation import write
 from torchlike._core.tensor.tensor import Tensor, array_of, value_of
-from torchlike._executor.failure import on_several_devices
 from torchlike._executor.immediate import Abstract
 from torchlike._executor.pending import all_settled
+from torchlike._executor.spread import on_several_devices
 from torchlike._ops._square import _LinAlgError
 from torchlike._transforms.export.output_specs import ExportedProgramBackward, StoredSpec
 from torchlike.export._inputs import Inputs

@@ -15,9 +15,12 @@ if TYPE_CHECKING:  # what is imported when it is first used
     from torchlike.nn import common_types as common_types
     from torchlike.nn import grad as grad
     from torchlike.nn import init as init
+    from torchlike.nn import intrinsic as intrinsic
     from torchlike.nn import modules as modules
     from torchlike.nn import parallel as parallel
     from torchlike.nn import parameter as parameter
+    from torchlike.nn import qat as qat
+    from torchlike.nn import quantized as quantized
     from torchlike.nn import utils as utils
     from torchlike.nn.modules import *  # noqa: F403
     from torchlike.nn.parallel import DataParallel as DataParallel

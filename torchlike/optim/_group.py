@@ -21,8 +21,8 @@ from torchlike._core.tensor.mutation import write
 from torchlike._core.tensor.tensor import Tensor, carried, carry, value_of, wrap
 from torchlike._decl.derive import Derived
 from torchlike._executor import fused, spread
-from torchlike._executor.failure import on_several_devices
 from torchlike._executor.sparse import LAYER
+from torchlike._executor.spread import on_several_devices
 from torchlike._functions.amp import unscale_unless
 from torchlike._ops.optim import update_all
 from torchlike._transforms.capture.recording import DynamicInput

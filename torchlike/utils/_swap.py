@@ -28,6 +28,9 @@ class _Poisoned(AccumulateGrad):
             "was swapped after the graph was made; run the forward again"
         )
 
+    def apply(self, grads: Any) -> Any:
+        return self.variable
+
 
 def swap_tensors(t1: Tensor, t2: Tensor) -> None:
     """Let two tensors take each other's place: whoever holds ``t1`` has then what ``t2`` was, and the other way round.

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from jax.sharding import NamedSharding, PartitionSpec
-
 from torchlike._base.layout import preserve_strides
 from torchlike._base.state import state
 from torchlike._core.autograd import node as nodes
@@ -18,7 +16,6 @@ from torchlike._core.tensor.tensor import Tensor, device_of, fresh, strided, val
 from torchlike._executor.failure import refuse_devices
 from torchlike._executor.immediate import Abstract
 from torchlike._executor.sparse import LAYER, SparseValue
-from torchlike._executor.spread import laid, layout_of
 
 if TYPE_CHECKING:
     from torchlike._base.device import device as Device
@@ -29,31 +26,20 @@ if TYPE_CHECKING:
 def _together(call: Call) -> Any:
     """A call with values of several devices, made once those that PyTorch lets go to the others are with them.
 
-    These are tensors of the CPU that have no dimensions, in calls that take no list; indices of the CPU; and, beside a
-    tensor that is spread over devices, what is whole on one of them.
+    These are tensors of the CPU that have no dimensions, in calls that take no list, and indices of the CPU.
     """
     made: list[Any] = list(call.inputs)
     tensors = {i: x for i, x in enumerate(made) if isinstance(x, Tensor)}
     indices = call.op.declaration.spans(call.static).get("indices", ()) if call.op.declaration.lists else ()
     moving = {i for i, x in tensors.items() if device_of(x).type == "cpu" and (i in indices or not x.ndim)}
     places = {device_of(x) for i, x in tensors.items() if i not in moving}
-    layouts = [layout for x in tensors.values() if (layout := layout_of(value_of(x))) is not None]
     fixed = 1 if call.form.writes else 0
     for i in tensors if len(places) == 1 else ():
         if i in moving and i >= fixed and (i in indices or not call.op.declaration.lists):
             made[i] = move(made[i], *places)
-        elif layouts and i >= fixed and layout_of(value_of(made[i])) is None:
-            made[i] = _whole_beside(made[i], layouts[0])
     if all([a is b for a, b in zip(made, call.inputs, strict=True)]):
         refuse_devices(call.op.name, [value_of(x) for x in tensors.values()])
     return call.run(tuple(made))
-
-
-def _whole_beside(t: Tensor, layout: Any) -> Tensor:
-    """A copy of ``t`` that every device of a layout has."""
-    if not isinstance(layout, NamedSharding):
-        return t
-    return _recorded(_strided_as(t, fresh(laid(value_of(t), NamedSharding(layout.mesh, PartitionSpec())))), t)
 
 
 class ToCopyBackward0(nodes.Node):

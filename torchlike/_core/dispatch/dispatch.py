@@ -24,8 +24,9 @@ from torchlike._core.tensor.view_creation import UNRECORDED, refusal
 from torchlike._core.tensor.views import reader
 from torchlike._decl import derive, rules
 from torchlike._executor import immediate, plans, sparse
-from torchlike._executor.failure import on_several_devices, translate
+from torchlike._executor.failure import translate
 from torchlike._executor.pending import Array
+from torchlike._executor.spread import on_several_devices
 
 if TYPE_CHECKING:
     from torchlike._core.typed import Inputs

@@ -33,7 +33,8 @@ from torchlike._core.tensor.view_creation import refusal
 from torchlike._core.tensor.views import reader, writer
 from torchlike._decl.op import INPLACE as WORDS
 from torchlike._executor import immediate, sparse
-from torchlike._executor.failure import on_several_devices, translate
+from torchlike._executor.failure import translate
+from torchlike._executor.spread import on_several_devices
 
 if TYPE_CHECKING:
     from torchlike._core.autograd.node import Node

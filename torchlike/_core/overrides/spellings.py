@@ -25,6 +25,7 @@ _OWN: dict[str, dict[str, str]] = {
     "from_numpy": {"ndarray": "array"},
     "isin": {"element": "elements", "test_element": "test_elements"},
     "lu_solve": {"input": "b"},
+    "quantize_per_tensor": {"tensors": "input", "scales": "scale", "zero_points": "zero_point"},
     "requires_grad_": {"mode": "requires_grad"},
     "resize_as_": {"the_template": "other"},
     "set_num_threads": {"num": "n"},

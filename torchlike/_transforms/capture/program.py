@@ -45,7 +45,7 @@ from torchlike._core.tensor.tensor import Tensor, device_of, value_of
 from torchlike._executor import together
 from torchlike._executor.pending import Array, Pending, all_settled, kind_of, pending, settled
 from torchlike._executor.references import ONE, shared
-from torchlike._executor.spread import constrained, layout_of
+from torchlike._executor.spread import beside, constrained, layout_of
 from torchlike._transforms.capture.boundary import CompiledFunctionBackward
 from torchlike._transforms.capture.calling import (
     Stale,
@@ -62,10 +62,11 @@ from torchlike._transforms.capture.cycles import unreachable
 from torchlike._transforms.capture.numbers import Numbers
 from torchlike._transforms.capture.outputs import New, placed
 from torchlike._transforms.capture.recording import Unsupported
-from torchlike._transforms.capture.split import bind, calls_host, split, used, with_outputs
+from torchlike._transforms.capture.split import bind, calls_host, constraint_of, split, used, with_outputs
 from torchlike._transforms.capture.structure import containers
 
 if TYPE_CHECKING:
+    from torchlike._base.device import device as Device
     from torchlike._base.jaxprs import Jaxpr
     from torchlike._core.tensor.storage import Storage
     from torchlike._decl.typed import Value, Values
@@ -214,13 +215,24 @@ class Program:
             return
         self.early = self._jitted(program, self.donated)
         if stays():
-            self._stay(trace)
+            layout = constraint_of(early)
+            if trace.record.spread or layout is not None:
+                self._around(lambda run, values: run(*beside(values, layout)))
+            elif trace.record.place is not None:
+                self._stay(trace, trace.record.place)
 
-    def _stay(self, trace: Trace) -> None:
+    def _around(self, call: Callable[[Any, Values], Any]) -> None:
+        """Let ``call(run, inputs)`` run it."""
+        run = self.early
+
+        def around(*values: Value) -> Any:
+            return call(run, values)
+
+        around.lower = run.lower  # type: ignore[attr-defined]
+        self.early = around
+
+    def _stay(self, trace: Trace, place: Device) -> None:
         """Let it compute on the one device of its function: numbers of the CPU go there with each call."""
-        place, run = trace.record.place, self.early
-        if place is None or trace.record.spread:
-            return
         given = [settled(s.value) for s in self.fixed] + [value_of(trace.leaves[i]) for i in self.arguments]
         away = [i for i, v in enumerate(given) if isinstance(v, jax.Array) and of_array(v) != place]
         written = {id(s) for s, _, _ in self.writes} | {id(trace.leaves[i]._storage) for i, _ in self.arg_writes}
@@ -232,20 +244,17 @@ class Program:
             raise Unsupported(f"computes with tensors on other devices than {place}, or writes to some")
         target, all_inside = jax_device(place), len(given) > len(away)
 
-        def stays(*values: Value) -> Any:
-            if away:
-                found = list(values)
-                for i in away:
-                    found[i] = jax.device_put(found[i], target)
-                values = tuple(found)
+        def there(run: Callable[..., Any], values: Values) -> Any:
+            found = list(values)
+            for i in away:
+                found[i] = jax.device_put(found[i], target)
             if all_inside:
-                return run(*values)
+                return run(*found)
             with jax.default_device(target):  # nothing that it reads says where
-                return jax.device_put(run(*values), target)
+                return jax.device_put(run(*found), target)
 
         if away or not all_inside:
-            stays.lower = run.lower
-            self.early = stays
+            self._around(there)
 
     def _jitted(self, program: Callable[..., Any], donated: int) -> Any:
         """``program`` as jax compiles it, which gives the memory of its first ``donated`` inputs to its results."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -53,10 +53,22 @@ def with_reads(jaxpr: Jaxpr) -> tuple[Jaxpr, list[int]]:
 
 def calls_host(jaxpr: Jaxpr) -> bool:
     """Whether the program calls Python while it runs."""
-    inner = [p for eqn in jaxpr.eqns for p in jax.tree.leaves(tuple(eqn.params.values()), is_leaf=_is_jaxpr)]
-    return any("callback" in eqn.primitive.name for eqn in jaxpr.eqns) or any(
-        calls_host(getattr(p, "jaxpr", p)) for p in inner if _is_jaxpr(p)
-    )
+    return any("callback" in eqn.primitive.name for eqn in _equations(jaxpr))
+
+
+def constraint_of(jaxpr: Jaxpr) -> Any:
+    """A layout that the program asks for inside; None without one."""
+    asked = (eqn for eqn in _equations(jaxpr) if eqn.primitive.name == "sharding_constraint")
+    return next((eqn.params["sharding"] for eqn in asked), None)
+
+
+def _equations(jaxpr: Any) -> Iterator[Any]:
+    """The equations, and those of the functions in them."""
+    for eqn in jaxpr.eqns:
+        yield eqn
+        for p in jax.tree.leaves(tuple(eqn.params.values()), is_leaf=_is_jaxpr):
+            if _is_jaxpr(p):
+                yield from _equations(getattr(p, "jaxpr", p))
 
 
 def _is_jaxpr(x: Any) -> bool:
