@@ -71,6 +71,8 @@ STAYS = {
     "compiled, new": lambda: T.compile(lambda x: T.ones(3))(there(3)),
     "from_numpy": lambda: within(lambda: T.from_numpy(np.ones(3))),
     "frombuffer": lambda: within(lambda: T.frombuffer(bytearray(8), dtype=T.uint8)),
+    "a state": lambda: T.get_rng_state(),
+    "bytes": lambda: T.tensor(T.UntypedStorage([1] * 8)),
     "indexed": lambda: T.ones(3)[T.tensor([0])],
     "copy_": lambda: T.ones(3).copy_(there(3)),
 }
@@ -142,6 +144,8 @@ UNREAD = {
     "fill_": lambda t: t.fill_(2),
     "isfinite": lambda t: t.long().isfinite(),
     "zeros_like": lambda t: T.zeros_like(t),
+    "unique": lambda t: T.unique(t, return_counts=True)[1],
+    "unique of nothing": lambda t: T.unique_consecutive(t[:0]),
     "new_full": lambda t: t.new_full((2,), 1.0),
     "recorded": lambda t: t.zero_() + 1,
     "a seed": lambda t: seen_by_a_hook(lambda x: x.sum(), t),

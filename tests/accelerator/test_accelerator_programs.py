@@ -372,7 +372,9 @@ def test_products_of_other_dtypes(dtype):
 def test_batches_arrive():
     data = torchlike.utils.data
     loader = data.DataLoader(data.TensorDataset(torchlike.arange(8.0)), 4, num_workers=2, pin_memory=PLACE != "cpu")
-    found = [batch.to(PLACE, non_blocking=True) for (batch,) in loader]
+    batches = [batch for (batch,) in loader]
+    assert {batch.device.type for batch in batches} == {"cpu"}
+    found = [batch.to(PLACE, non_blocking=True) for batch in batches]
     assert [x.tolist() for x in found] == [[0, 1, 2, 3], [4, 5, 6, 7]] and found[0].device.type == PLACE
 
 

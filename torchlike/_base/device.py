@@ -275,6 +275,13 @@ def _of_sharding(sharding: jax.sharding.Sharding) -> device:
 
 
 _CPU = _intern("cpu", None)
+
+
+def of_host() -> jax.Device | None:
+    """Where numbers of the host become a tensor of the CPU; None where arrays roam."""
+    return None if roaming() is not None else jax_device(_CPU)
+
+
 META = _intern("meta", None)
 
 

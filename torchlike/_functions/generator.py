@@ -45,7 +45,7 @@ class Generator(rng.Generator):
     def get_state(self):
         """The state, a uint8 tensor: on the CPU of PyTorch's 5,056 bytes, elsewhere 16 of seed and counter."""
         with jax.ensure_compile_time_eval():  # the numbers are known, whatever jax is tracing
-            return fresh(uploaded(super().get_state()))
+            return fresh(uploaded(super().get_state(), devices.of_host()))
 
     def set_state(self, new_state):
         """Go back to a state that :meth:`get_state` gave, in PyTorch too; returns the generator.

@@ -11,13 +11,14 @@ from torchlike._base.dims import wrap_dim
 from torchlike._base.layout import contiguous_strides
 from torchlike._base.state import state
 from torchlike._core.autograd import node as nodes
+from torchlike._core.conversion.convert import place
 from torchlike._core.dispatch.bind import front
 from torchlike._core.dispatch.dispatch import call
 from torchlike._core.dispatch.observers import redispatch, watched
 from torchlike._core.tensor import arguments
 from torchlike._core.tensor.memory_order import restride
-from torchlike._core.tensor.tensor import Tensor, fresh, value_of
-from torchlike._executor.immediate import Abstract, uploaded
+from torchlike._core.tensor.tensor import Tensor, device_of, fresh, value_of
+from torchlike._executor.immediate import Abstract
 from torchlike._executor.level import LevelValue, dynamic_shape, mapped, one_by_one
 from torchlike._functions._install import FUNCTIONS, both, function, method
 from torchlike._functions.linalg import matrix_norm, vector_norm
@@ -132,7 +133,7 @@ class UniqueConsecutiveBackward0(_Undefined):
 def _packed(results, wanted, dim, input, node):
     """The first result, in memory by slices of ``dim``, with the wanted others; its history is a ``node``."""
     chosen = [results[0], *[r for r, yes in zip(results[1:], wanted, strict=True) if yes]]
-    tensors = tuple(fresh(uploaded(r)) for r in chosen)
+    tensors = tuple(fresh(place(r, device_of(input))) for r in chosen)
     if dim:
         shape = [*results[0].shape]
         strides = [*contiguous_strides((shape.pop(dim), *shape))]

@@ -339,7 +339,7 @@ def _nothing(nbytes: int) -> Storage:
 
 def _of_bytes(array: np.ndarray) -> UntypedStorage:
     new = UntypedStorage(0)
-    store(new._storage, immediate.uploaded(array))
+    store(new._storage, immediate.uploaded(array, devices.of_host()))
     return new
 
 

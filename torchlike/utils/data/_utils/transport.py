@@ -14,6 +14,7 @@ import numpy as np
 
 import torchlike._executor.immediate as immediate
 from torchlike._base.bits import X64
+from torchlike._base.device import of_host
 from torchlike._core.conversion.processes import SENT
 from torchlike._core.tensor.tensor import Tensor, fresh
 from torchlike.utils.data._utils.collate import is_host_data
@@ -48,7 +49,7 @@ class _Pickler(pickle.Pickler):
 def _rebuilt(memory: Any, dtype: str, shape: tuple[int, ...]) -> Tensor:
     array = np.frombuffer(memory, np.dtype(dtype)).reshape(shape)
     shared = X64 and array.nbytes and not isinstance(memory, bytes | bytearray)
-    return fresh(immediate.adopted(array) if shared else immediate.uploaded(array))
+    return fresh(immediate.adopted(array, of_host()) if shared else immediate.uploaded(array, of_host()))
 
 
 def dumps(value: Any) -> tuple[bytes, list[pickle.PickleBuffer]]:
