@@ -140,6 +140,7 @@ def _caster(dtype: Any) -> Callable[..., Any]:
 
 
 COPIES = 4  # arrays of zeros or ones of a shape that are numpy's; then a kernel is made for them
+LARGE = 1 << 20  # elements from which an accelerator makes them itself
 _copies: dict = {}
 
 
@@ -147,7 +148,8 @@ def _filled(shape: Sequence[int], dtype: Any, one: bool, device: jax.Device | No
     """An array of zeros or ones, on a device or where jax computes."""
     key = shape, dtype, one
     made = _copies.get(key, 0)
-    if made >= COPIES or not trace_state_clean() or (device is not None and device.platform != "cpu"):
+    made_there = device is not None and device.platform != "cpu" and math.prod(shape) > LARGE
+    if made >= COPIES or made_there or not trace_state_clean():
         if device is None:
             return _filler(*key)()
         try:
