@@ -232,18 +232,19 @@ def first() -> jax.Device:
 
 
 @cache
-def roaming() -> jax.Device | None:
-    """The device whose arrays may go where others are; None where jax computes on an accelerator by default.
+def stays() -> bool:
+    """Whether arrays are made to stay where they are: where jax computes on an accelerator by default.
 
     There a calculation of a tensor of the GPU with one of the CPU must not run on the CPU, as jax would have it with an
-    array that is nowhere in particular.
+    array that is nowhere in particular. So jitted functions must keep inputs that they do not read: these say where
+    the results are to be.
     """
-    return first() if first().platform == "cpu" else None
+    return from_jax(first()).type != "cpu"
 
 
-def stays() -> bool:
-    """Whether jitted functions must keep inputs that they do not read: these say where the results are to be."""
-    return roaming() is None
+def anchor(target: jax.Device) -> jax.Device | None:
+    """``target`` for an array that is to stay there; None where it may go where others are."""
+    return target if stays() or target is not first() else None
 
 
 @cache
@@ -278,8 +279,8 @@ _CPU = _intern("cpu", None)
 
 
 def of_host() -> jax.Device | None:
-    """Where numbers of the host become a tensor of the CPU; None where arrays roam."""
-    return None if roaming() is not None else jax_device(_CPU)
+    """The anchor of numbers of the host that become a tensor of the CPU."""
+    return anchor(jax_device(_CPU))
 
 
 META = _intern("meta", None)

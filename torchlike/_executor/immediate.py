@@ -236,7 +236,7 @@ def adopted(array: np.ndarray, device: jax.Device | None = None, wide: bool = Tr
 
 
 def where(values: Iterable[Any]) -> jax.Device | None:
-    """The device of the first array of these, for a new one beside them; None where a new array roams."""
+    """The device of the first array of these, for a new one beside them; None where that may go anywhere."""
     if stays():
         for v in values:
             if isinstance(v, jax.Array | Pending) and not isinstance(v, Tracer) and len(found := v.devices()) == 1:

@@ -38,9 +38,7 @@ CALLS = 64  # as do so many calls: each costs some microseconds more meanwhile; 
 COUNTED = 4096  # kinds of arguments of one kernel that are counted
 KEPT = 6000  # kernels that a process keeps; Linux gives it 65,530 mappings of memory, and each takes some
 
-LABOUR = (
-    1 << 27
-)  # convolutions of more products are compiled well at once: loops compiled quickly take 100 times as long
+LABOUR = 1 << 27  # convolutions of more products are compiled well at once: loops compiled quickly are 100 times slower
 
 WELL, QUICKLY = compiling.WELL, compiling.QUICKLY
 TURNED: dict[str, Any] = {}  # XLA's emitters alone transpose by blocks, 8 to 30 times as fast

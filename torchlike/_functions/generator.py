@@ -114,9 +114,7 @@ def draw(name, generator, device=None, sample=None):
                 f"{name}() fills a "
                 f"tensor on {device}; make the generator with torch.Generator('{device.type}')"
             )
-        target = devices.jax_device(device)
-        if target is devices.roaming():
-            target = None
+        target = devices.anchor(devices.jax_device(device))
     if sample is not None and state.capture is not None:
         numbers = _of_program(source, device, sample)
         if numbers is not None:

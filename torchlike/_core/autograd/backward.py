@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from torchlike._base.device import stays
 from torchlike._base.layout import is_dense
 from torchlike._base.state import state
 from torchlike._core.autograd import engine
@@ -140,7 +141,7 @@ def _scalar_seed(root: Any) -> Any:
         value = root._storage.value
         like = value.aval if value.__class__ is Array else value
         if like.shape == () and like.dtype.kind == "f" and value.__class__ is not immediate.Abstract:
-            return immediate.one((), like.dtype, immediate.where((value,)))
+            return immediate.one((), like.dtype, immediate.where((value,)) if stays() else None)
     return None
 
 

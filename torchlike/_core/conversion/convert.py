@@ -50,16 +50,16 @@ def place(value: Any, device: Device | None) -> Any:
         device = devices.default_device()
     if device.type == "meta":
         return Abstract(value.shape, value.dtype)
-    if state.capture is not None and devices.roaming() is None:
+    if state.capture is not None and devices.stays():
         _demand_at_home(state.capture, value, device)
     if isinstance(value, jax.core.Tracer):
         return value
     target = devices.jax_device(device)
-    stays = None if target is devices.roaming() else target
+    anchor = devices.anchor(target)
     if isinstance(value, jax.Array | Pending):
-        there = value.devices() == {target} and (stays is None or isinstance(value, Pending) or value.committed)
+        there = value.devices() == {target} and (anchor is None or isinstance(value, Pending) or value.committed)
         return value if there else jax.device_put(settled(value), target)
-    return uploaded(value, stays)
+    return uploaded(value, anchor)
 
 
 def _demand_at_home(capture: Any, value: Any, device: Device) -> None:
@@ -252,8 +252,8 @@ def from_jax_array(array: jax.Array) -> Tensor:
 
 
 def settle_down(array: jax.Array) -> jax.Array:
-    """An array of jax; one of an accelerator stays there, see ``devices.roaming``."""
-    if isinstance(array, jax.core.Tracer) or devices.roaming() is not None or array.committed:
+    """An array of jax; one of an accelerator stays there, see ``devices.stays``."""
+    if isinstance(array, jax.core.Tracer) or not devices.stays() or array.committed:
         return array
     return jax.device_put(array, array.sharding)
 

@@ -162,10 +162,8 @@ def constant(shape: Shape, kind: dtypes.dtype, device: DeviceLike, number: int |
         return immediate.Abstract(shape, kind.np)
     if number is None and (held := unwritten(kind)):
         return filled(shape, held, kind, device)
-    target = devices.jax_device(devices.as_device(device))
-    return (immediate.ones if number else immediate.zeros)(
-        shape, kind.np, None if target is devices.roaming() else target
-    )
+    target = devices.anchor(devices.jax_device(devices.as_device(device)))
+    return (immediate.ones if number else immediate.zeros)(shape, kind.np, target)
 
 
 def zeros(*args: Any, size: Sequence[int] | None = None, out: OptTensor = None, dtype: OptDtype = None,

@@ -105,7 +105,7 @@ def known(file: int) -> Storage | None:
 def mapped(file: int, shape: Shape, dtype: np.dtype) -> tuple[shared.Unread, ProcessMemory]:
     """(what stands for the value, memory) of a new storage over a file that another process has shared."""
     device = devices.jax_device(devices.device("cpu"))
-    stand = shared.Unread(shape, dtype, SingleDeviceSharding(device), device is not devices.roaming())
+    stand = shared.Unread(shape, dtype, SingleDeviceSharding(device), devices.anchor(device) is not None)
     return stand, ProcessMemory(file, stand.nbytes)
 
 

@@ -320,7 +320,7 @@ def over(array: np.ndarray) -> tuple[Any, HostMemory, Layout] | None:
         flat = _stretch(array, count)
     memory = HostMemory(flat.view(np.uint8), root_of(flat), array.flags.writeable)
     device = devices.jax_device(devices.device("cpu"))
-    where = SingleDeviceSharding(device), device is not devices.roaming()
+    where = SingleDeviceSharding(device), devices.anchor(device) is not None
     return Unread(layout.shape if dense else flat.shape, array.dtype, *where), memory, layout
 
 
