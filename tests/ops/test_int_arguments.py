@@ -1,9 +1,10 @@
-"""Ints that are given as tensors of one element or as numpy's, and what is no int."""
+"""Ints that are given as tensors of one element or as numpy's, and what is no int; flags that are no bools."""
 
 import enum
 
 import numpy as np
 import pytest
+from oracle import check_error
 from story_kit import story
 
 import torchlike
@@ -89,3 +90,52 @@ def test_numbers_of_other_classes(t):
     for n in (two, _Rate(2.5), type("Phase", (complex,), {})(1 + 2j)):
         found += [x * n, n**x, x.add(x, alpha=n) if n == two else x == n]
     return found, [y.dtype for y in found]
+
+
+X = np.linspace(-2, 2, 12, dtype=np.float32).reshape(2, 2, 3)
+FLAGGED = {
+    "allclose": lambda t, x, v: t.allclose(x, x, equal_nan=v), "isclose": lambda t, x, v: x.isclose(x, equal_nan=v),
+    "combinations": lambda t, x, v: t.combinations(x[0, 0], 2, v), "isin": lambda t, x, v: t.isin(x, x, invert=v),
+    "stft": lambda t, x, v: t.stft(x.flatten(), 4, window=t.ones(4), normalized=v, return_complex=True),
+    "istft": lambda t, x, v: t.istft(t.ones(3, 4, dtype=t.complex64), 4, window=t.ones(4), center=v),
+    "fill_diagonal_": lambda t, x, v: x[0].fill_diagonal_(1, v), "svd": lambda t, x, v: x.svd(v),
+    "batch_norm": lambda t, x, v: t.nn.functional.batch_norm(x, t.zeros(2), t.ones(2), training=v),
+    "instance_norm": lambda t, x, v: t.nn.functional.instance_norm(x, t.zeros(2), t.ones(2), use_input_stats=v),
+    "max_pool1d": lambda t, x, v: t.nn.functional.max_pool1d(x, 2, ceil_mode=v),
+    "max_pool2d": lambda t, x, v: t.nn.functional.max_pool2d(x, 2, ceil_mode=v),
+    "rrelu": lambda t, x, v: t.nn.functional.rrelu(x, training=v), "nonzero": lambda t, x, v: x.nonzero(as_tuple=v),
+    "attention": lambda t, x, v: t.nn.functional.scaled_dot_product_attention(x, x, x, is_causal=v),
+    "triplet": lambda t, x, v: t.nn.functional.triplet_margin_loss(x, x, x, swap=v),
+    "distance": lambda t, x, v: t.nn.functional.pairwise_distance(x, x, keepdim=v),
+    "index_put": lambda t, x, v: x.index_put((t.tensor([0]),), x[0], accumulate=v),
+    "unique": lambda t, x, v: x.unique(sorted=v), "inverse": lambda t, x, v: x.unique(return_inverse=v),
+    "counts": lambda t, x, v: x.unique_consecutive(return_counts=v),
+    "multinomial": lambda t, x, v: x.exp()[0].multinomial(2, v), "histogram": lambda t, x, v: x.histogram(3, density=v),
+    "dropout": lambda t, x, v: t.nn.functional.dropout(x, 0.5, v), "sum": lambda t, x, v: x.sum(0, keepdim=v),
+    "feature": lambda t, x, v: t.nn.functional.feature_alpha_dropout(x, 0.5, v), "sort": lambda t, x, v: x.sort(0, v),
+    "embedding": lambda t, x, v: t.nn.functional.embedding(t.tensor([0]), x[0], sparse=v),
+    "bag": lambda t, x, v: t.nn.functional.embedding_bag(t.tensor([0]), x[0], t.tensor([0]), include_last_offset=v),
+    "poisson": lambda t, x, v: t.nn.functional.poisson_nll_loss(x, x, log_input=v),
+    "kl_div": lambda t, x, v: t.nn.functional.kl_div(x, x, reduction="sum", log_target=v),
+    "to": lambda t, x, v: x.to(t.float64, copy=v), "cholesky": lambda t, x, v: t.linalg.cholesky(t.eye(2), upper=v),
+    "interpolate": lambda t, x, v: t.nn.functional.interpolate(x, 5, mode="linear", align_corners=v),
+}  # fmt: skip
+
+
+@pytest.mark.once
+@pytest.mark.parametrize("call", FLAGGED.values(), ids=FLAGGED)
+def test_flags_that_are_no_bools_are_refused(call):
+    for flag in (1, 2.0, np.True_):
+        check_error(lambda t, x, flag=flag: call(t, x, flag), X, match="must be bool, not|invalid combination")
+
+
+MAKERS = [
+    lambda t, v: t.ones(2, requires_grad=v), lambda t, v: t.rand(2, requires_grad=v),
+    lambda t, v: t.tensor(1.0, requires_grad=v), lambda t, v: t.zeros_like(t.ones(2), requires_grad=v),
+]  # fmt: skip
+
+
+@pytest.mark.once
+@pytest.mark.parametrize("make", MAKERS)
+def test_requires_grad_that_is_no_bool_is_refused(make):
+    check_error(lambda t: make(t, 2.0), match="must be bool, not float")

@@ -25,7 +25,7 @@ from torchlike._core.quantized.rules import copied as quantized_copy
 from torchlike._core.quantized.value import parts_of, quantized_of, tensor_of
 from torchlike._core.sparse.shapes import copied
 from torchlike._core.sparse.value import Compressed, Coo, layout_name, value
-from torchlike._core.tensor.arguments import KIND
+from torchlike._core.tensor.arguments import KIND, bools
 from torchlike._core.tensor.memory_format import demand_format, formatted
 from torchlike._core.tensor.memory_order import restride
 from torchlike._core.tensor.mutation import grad_of
@@ -126,6 +126,7 @@ def _flat(t):
 
 def parse_to(*args, device=None, dtype=None, non_blocking=False, copy=False, memory_format=None):
     """(device, dtype, copy) of a ``to`` call; the first positional argument may be any of its forms."""
+    bools("to", non_blocking=non_blocking, copy=copy)
     for i, x in enumerate(args):
         if isinstance(x, Tensor):
             device, dtype = x.device, x.dtype

@@ -3,7 +3,7 @@
 import torchlike._base.dtypes as dtypes
 from torchlike._core.conversion.factories import into
 from torchlike._core.dispatch.dispatch import call
-from torchlike._core.tensor.arguments import named_results, no_tensor
+from torchlike._core.tensor.arguments import bools, named_results, no_tensor
 from torchlike._core.tensor.tensor import Tensor, value_of
 from torchlike._functions._install import both, function
 from torchlike._ops import counts as ops
@@ -100,6 +100,7 @@ def histogram(input, bins=100, *, range=None, weight=None, density=False, out=No
     >>> torch.histogram(torch.tensor([1., 2., 1.]), bins=4, range=(0., 3.))[0]
     tensor([0., 2., 1., 0.])
     """
+    bools("histogram", density=density)
     if isinstance(bins, bool) or not isinstance(bins, int | Tensor) or (isinstance(bins, Tensor) and range is not None):
         kinds = f"{type(input).__name__}, {type(bins).__name__}"
         raise TypeError(
@@ -138,6 +139,7 @@ def histogramdd(input, bins, range=None, weight=None, density=False):
     tensor([[0., 1.],
             [1., 1.]])
     """
+    bools("histogramdd", density=density)
     if input.ndim < 2:
         raise RuntimeError(
             f"torch.histogramdd: input tensor should have at least 2 dimensions, but got {input.ndim}: [..., D]"

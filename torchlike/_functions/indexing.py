@@ -20,6 +20,7 @@ from torchlike._core.dispatch.observers import redispatch, watched
 from torchlike._core.dispatch.out import call_out, put_exactly
 from torchlike._core.dispatch.out import put as put_out
 from torchlike._core.tensor import arguments
+from torchlike._core.tensor.arguments import bools
 from torchlike._core.tensor.memory_order import restride
 from torchlike._core.tensor.tensor import Tensor, fresh, value_of
 from torchlike._executor.level import LevelValue, dynamic_shape, mapped, one_by_one
@@ -96,12 +97,14 @@ def index_put(input, indices, values, accumulate=False):
     >>> torch.zeros(3).index_put((torch.tensor([0, 0]),), torch.ones(2), accumulate=True)
     tensor([2., 0., 0.])
     """
+    bools("index_put", accumulate=accumulate)
     return _put(call, ops.index_put, input, indices, values, accumulate)
 
 
 @method()
 def index_put_(self, indices, values, accumulate=False):
     """In-place ``index_put``."""
+    bools("index_put_", accumulate=accumulate)
     return _put(call_inplace, ops.index_put.inplace, self, indices, values, accumulate)
 
 
@@ -251,6 +254,7 @@ def nonzero(input, *, out=None, as_tuple=False):
     tensor([[1],
             [2]])
     """
+    bools("nonzero", as_tuple=as_tuple)
     if out is not None and as_tuple:
         raise RuntimeError("nonzero does not support the out kwarg when as_tuple is True: give one of them")
     if out is None and watched(input):

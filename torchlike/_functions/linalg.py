@@ -12,6 +12,7 @@ from torchlike._core.dispatch.bind import front
 from torchlike._core.dispatch.dispatch import call
 from torchlike._core.dispatch.out import demand_castable, demand_dtype
 from torchlike._core.tensor import arguments
+from torchlike._core.tensor.arguments import bools
 from torchlike._core.tensor.tensor import array_of
 from torchlike._decl.op import REGISTRY
 from torchlike._functions._install import both, function
@@ -332,6 +333,7 @@ def svd(input, some=True, compute_uv=True, *, out=None):
     >>> torch.svd(torch.tensor([[3., 0.], [0., 4.]])).S
     tensor([4., 3.])
     """
+    bools("svd", some=some, compute_uv=compute_uv)
     if compute_uv:
         u, s, vh = linalg.svd(input, full_matrices=not some)
         return _Svd(_svd_written((u, s, vh.mH), out))

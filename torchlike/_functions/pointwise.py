@@ -13,7 +13,7 @@ from torchlike._core.conversion.numbers import demand_held
 from torchlike._core.dispatch.dispatch import call
 from torchlike._core.dispatch.inplace import call_inplace
 from torchlike._core.dispatch.out import call_out
-from torchlike._core.tensor.arguments import as_number, stands_for_number
+from torchlike._core.tensor.arguments import as_number, bools, stands_for_number
 from torchlike._core.tensor.tensor import Tensor
 from torchlike._decl.op import exact
 from torchlike._executor.level import dynamic_shape, mapped
@@ -419,6 +419,7 @@ def isclose(input, other, rtol=1e-05, atol=1e-08, equal_nan=False):
     >>> torch.isclose(torch.tensor([1.0, 2.0]), torch.tensor([1.0 + 1e-7, 2.1]))
     tensor([ True, False])
     """
+    bools("isclose", equal_nan=equal_nan)
     _demand_tolerances("isclose", rtol, atol)
     return call(compare.isclose, (input, other, rtol, atol), (equal_nan,))
 
@@ -426,6 +427,7 @@ def isclose(input, other, rtol=1e-05, atol=1e-08, equal_nan=False):
 @both()
 def allclose(input, other, rtol=1e-05, atol=1e-08, equal_nan=False):
     """Whether ``isclose`` holds for all elements; a bool. RuntimeError if the dtypes differ."""
+    bools("allclose", equal_nan=equal_nan)
     _demand_tolerances("allclose", rtol, atol)
     if mapped(input) or isinstance(other, Tensor) and mapped(other):
         raise RuntimeError(

@@ -13,6 +13,7 @@ from torchlike._core.dispatch.dispatch import call
 from torchlike._core.dispatch.inplace import call_inplace
 from torchlike._core.dispatch.out import call_out, put
 from torchlike._core.tensor import arguments
+from torchlike._core.tensor.arguments import bools
 from torchlike._core.tensor.tensor import Tensor, value_of
 from torchlike._functions import host_samples as host
 from torchlike._functions import integer_ranges as ranges
@@ -50,7 +51,9 @@ def _demand_new(out):
 
 
 def _flagged(t, requires_grad):
-    t._rg = t._rg or bool(requires_grad)
+    if requires_grad:
+        bools("new tensor", requires_grad=requires_grad)
+        t._rg = True
     return t
 
 
@@ -447,6 +450,7 @@ def multinomial(input, num_samples, replacement=False, *, generator=None, out=No
     >>> torch.multinomial(torch.tensor([0.0, 1.0]), 3, replacement=True)
     tensor([1, 1, 1])
     """
+    bools("multinomial", replacement=replacement)
     num_samples = arguments.as_int("multinomial", "num_samples", num_samples)
     _demand(
         input.dtype.is_floating_point,

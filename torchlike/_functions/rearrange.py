@@ -21,6 +21,7 @@ from torchlike._core.dispatch.inplace import call_inplace
 from torchlike._core.dispatch.observers import redispatch, watched
 from torchlike._core.dispatch.out import call_out
 from torchlike._core.tensor import arguments
+from torchlike._core.tensor.arguments import bools
 from torchlike._core.tensor.memory_order import restride
 from torchlike._core.tensor.size import Size
 from torchlike._core.tensor.tensor import Tensor, fresh, value_of
@@ -323,6 +324,7 @@ def combinations(input, r=2, with_replacement=False):
             [1, 3],
             [2, 3]])
     """
+    bools("combinations", with_replacement=with_replacement)
     _demand_vector(input)
     if r < 0:
         raise RuntimeError(f"Expect a non-negative number, but got {r}")
@@ -469,6 +471,7 @@ def pad(input, pad, mode="constant", value=None):
 @method()
 def fill_diagonal_(self, fill_value, wrap=False):
     """The main diagonal replaced by a number; ``wrap`` starts it again after each full one in a tall matrix."""
+    bools("fill_diagonal_", wrap=wrap)
     if self.ndim < 2:
         raise RuntimeError(f"dimensions must larger than 1 (fill_diagonal_ got {self.ndim})")
     if self.ndim > 2 and len(set(self.shape)) > 1:
@@ -509,6 +512,7 @@ def isin(elements, test_elements, *, assume_unique=False, invert=False, out=None
     >>> torch.isin(torch.tensor([1, 2, 3]), torch.tensor([3, 1]))
     tensor([ True, False,  True])
     """
+    bools("isin", assume_unique=assume_unique, invert=invert)
     if not isinstance(elements, Tensor) and not isinstance(test_elements, Tensor):
         raise TypeError("isin(): one of elements and test_elements must be a Tensor, the other may be a Number")
     for x in (elements, test_elements):

@@ -16,6 +16,7 @@ from torchlike._core.dispatch.bind import front
 from torchlike._core.dispatch.dispatch import call
 from torchlike._core.dispatch.observers import redispatch, watched
 from torchlike._core.tensor import arguments
+from torchlike._core.tensor.arguments import bools
 from torchlike._core.tensor.memory_order import restride
 from torchlike._core.tensor.tensor import Tensor, device_of, fresh, value_of
 from torchlike._executor.immediate import Abstract
@@ -226,6 +227,7 @@ def unique(input, sorted=True, return_inverse=False, return_counts=False, dim=No
     >>> torch.unique(torch.tensor([3, 1, 3]), return_counts=True)
     (tensor([1, 3]), tensor([1, 2]))
     """
+    bools("unique", sorted=sorted, return_inverse=return_inverse, return_counts=return_counts)
     arguments.as_tensor_arg("unique", "input", input)
     _no_complex("unique", input)
     wanted = return_inverse, return_counts
@@ -251,6 +253,7 @@ def unique_consecutive(input, return_inverse=False, return_counts=False, dim=Non
     >>> torch.unique_consecutive(torch.tensor([1, 1, 2, 1]))
     tensor([1, 2, 1])
     """
+    bools("unique_consecutive", return_inverse=return_inverse, return_counts=return_counts)
     arguments.as_tensor_arg("unique_consecutive", "input", input)
     _no_complex("unique_consecutive", input)
     if watched(input):

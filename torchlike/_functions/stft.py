@@ -3,6 +3,7 @@
 from torchlike._base.frames import warn
 from torchlike._core.dispatch.dispatch import call
 from torchlike._core.tensor import arguments
+from torchlike._core.tensor.arguments import bools
 from torchlike._core.tensor.tensor import Tensor
 from torchlike._functions import fourier
 from torchlike._functions._install import FUNCTIONS, both
@@ -64,6 +65,7 @@ def stft(input, n_fft, hop_length=None, win_length=None, window=None, center=Tru
     >>> torch.stft(torch.ones(8), 4, return_complex=True).shape
     torch.Size([3, 9])
     """
+    bools("stft", normalized=normalized)
     n_fft, hop, win = _demand_arguments(
         "stft", input, window, n_fft=n_fft, hop_length=hop_length, win_length=win_length
     )
@@ -138,6 +140,7 @@ def istft(input, n_fft, hop_length=None, win_length=None, window=None, center=Tr
     >>> torch.istft(torch.stft(x, 4, return_complex=True), 4)
     tensor([1., 2., 3., 4., 5., 6., 7., 8.])
     """
+    bools("istft", center=center, normalized=normalized, return_complex=return_complex)
     n_fft, hop, win, length = _demand_arguments(
         "istft", input, window, n_fft=n_fft, hop_length=hop_length, win_length=win_length, length=length
     )

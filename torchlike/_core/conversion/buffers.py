@@ -133,4 +133,4 @@ def frombuffer(
             "copy the buffer if that is not meant.",
         )
     t = copied_array(array) if isinstance(buffer, bytes) else over_array(array)
-    return requiring(t) if requires_grad else t
+    return requiring(t, requires_grad) if requires_grad else t

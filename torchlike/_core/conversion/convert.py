@@ -23,6 +23,7 @@ from torchlike._core.conversion.storages import of_storage
 from torchlike._core.dispatch.observers import redispatch, subclassed, watched
 from torchlike._core.dispatch.view_calls import call_view
 from torchlike._core.overrides.torch_function import DOORS, unseen
+from torchlike._core.tensor.arguments import bools
 from torchlike._core.tensor.memory_order import restride
 from torchlike._core.tensor.shared_memory import adopt, array_over, has_gaps, over
 from torchlike._core.tensor.storage import CAPTURES
@@ -75,11 +76,12 @@ def _finished(value: Any, device: DeviceLike, requires_grad: bool, stays: bool =
     t = fresh(value if stays else place(value, devices.as_device(device) if device is not None else None))
     if state.dispatch_modes:
         t = redispatch("lift_fresh.default", t)
-    return requiring(t) if requires_grad else t
+    return requiring(t, requires_grad) if requires_grad else t
 
 
-def requiring(t: Tensor) -> Tensor:
-    """A new tensor, which shall require grad; RuntimeError for a dtype that has no gradients."""
+def requiring(t: Tensor, flag: Any = True) -> Tensor:
+    """A new tensor, which shall require grad as ``flag`` says; RuntimeError for a dtype that has no gradients."""
+    bools("new tensor", requires_grad=flag)
     if not (t.dtype.is_floating_point or t.dtype.is_complex):
         raise RuntimeError(f"Only Tensors of floating point and complex dtype can require gradients, not {t.dtype}")
     t.requires_grad = True
@@ -125,7 +127,7 @@ def new_tensor(data: Any, dtype: Any = None, device: DeviceLike = None, requires
         detached = data.detach()
         options = {"dtype": dtype or data.dtype, "device": data.device if device is None else devices.as_device(device)}
         t = redispatch("_to_copy.default", detached, **options)
-        return requiring(t) if requires_grad else t
+        return requiring(t, requires_grad) if requires_grad else t
     if isinstance(data, Tensor | jax.Array):
         value = array_of(data) if isinstance(data, Tensor) else data
         if device is None and isinstance(data, Tensor):

@@ -116,7 +116,7 @@ def without_entries(
     if layout not in EMPTY or out is not None:
         demand_strided(function, layout, out)
     t = EMPTY[layout](layout, shape, kind, device)
-    return requiring(t) if requires_grad else t
+    return requiring(t, requires_grad) if requires_grad else t
 
 
 def finish(
@@ -125,9 +125,9 @@ def finish(
     """A tensor of ``value`` on ``device``, or ``out`` with that value."""
     if out is not None:
         into(value, dtype, out, device)
-        return requiring(out) if requires_grad else out
+        return requiring(out, requires_grad) if requires_grad else out
     t = fresh(place(value, _device(device)))
-    return requiring(t) if requires_grad else t
+    return requiring(t, requires_grad) if requires_grad else t
 
 
 def _filled(value: np.ndarray, dtype: OptDtype, device: DeviceLike, requires_grad: bool, out: OptTensor) -> Tensor:
@@ -230,7 +230,7 @@ def strided(function: str, size: Iterable[int], stride: Sequence[int], dtype: dt
     base = fresh(place(constant((count,), dtype, device, None), _device(device)))
     t = call_view(views.as_strided, (base,), (shape, strides, 0))
     t._diff = None
-    return requiring(t) if requires_grad else t
+    return requiring(t, requires_grad) if requires_grad else t
 
 
 def empty_strided(size: Sequence[int], stride: Sequence[int], *, dtype: OptDtype = None, layout: OptLayout = None,

@@ -114,10 +114,16 @@ def as_ints_or_int(length: int) -> Callable[[str, str, Any], tuple[int, ...]]:
     return convert
 
 
-def as_bool(function: str, name: str, x: Any) -> bool:
-    if isinstance(x, bool | np.bool_):
-        return bool(x)
-    return _wrong(function, name, "bool", x)
+def as_bool(function: str, name: str, x: Any) -> NoReturn:
+    """Refuses ``x``, which is no bool; numpy's are none, as in PyTorch."""
+    _wrong(function, name, "bool", x)
+
+
+def bools(function: str, **flags: Any) -> None:
+    """Demand bools: another flag would be taken by its truth, in silence."""
+    for name, x in flags.items():
+        if x.__class__ is not bool:
+            _wrong(function, name, "bool", x)
 
 
 def as_dtype(function: str, name: str, x: Any) -> dtypes.dtype:

@@ -14,6 +14,7 @@ from torchlike._core.dispatch.dispatch import call
 from torchlike._core.dispatch.inplace import call_inplace
 from torchlike._core.dispatch.out import call_out
 from torchlike._core.tensor import arguments
+from torchlike._core.tensor.arguments import bools
 from torchlike._functions import host_samples as host
 from torchlike._functions._install import function
 from torchlike._functions.generator import draw, place_of
@@ -287,6 +288,7 @@ def rrelu(input, lower=1 / 8, upper=1 / 3, training=False, inplace=False):
 
     RuntimeError if ``lower > upper``.
     """
+    bools("rrelu", training=training)
     return _slopes(input, lower, upper, training, inplace, None)
 
 

@@ -6,6 +6,7 @@ from functools import partial
 from torchlike._base import dtypes
 from torchlike._core.dispatch.dispatch import call
 from torchlike._core.dispatch.observers import watched
+from torchlike._core.tensor.arguments import bools
 from torchlike._core.tensor.tensor import Tensor
 from torchlike._functions import host_samples as host
 from torchlike._functions.generator import draw, place_of
@@ -40,6 +41,7 @@ def scaled_dot_product_attention(
     >>> torch.nn.functional.scaled_dot_product_attention(x, x, x, is_causal=True)[0]
     tensor([1., 0.])
     """
+    bools("scaled_dot_product_attention", is_causal=is_causal, enable_gqa=enable_gqa)
     words = None
     if is_causal and attn_mask is not None and not _both(query, key, value, attn_mask, dropout_p):
         raise RuntimeError(

@@ -4,7 +4,7 @@ import warnings
 from functools import partial
 
 from torchlike._core.dispatch.dispatch import call
-from torchlike._core.tensor.arguments import without_grad
+from torchlike._core.tensor.arguments import bools, without_grad
 from torchlike._functions import host_samples as host
 from torchlike._functions._install import function
 from torchlike._functions.generator import draw, place_of
@@ -49,6 +49,7 @@ def dropout(input, p=0.5, training=True, inplace=False):
     >>> sorted(set(y.tolist()))
     [0.0, 2.0]
     """
+    bools("dropout", training=training)
     _check("dropout", p)
     if not training or p == 0:
         return input
@@ -94,6 +95,7 @@ def dropout1d(input, p=0.5, training=True, inplace=False):
     Raises:
         ValueError: ``p`` outside [0, 1]. RuntimeError: another number of dimensions.
     """
+    bools("dropout1d", training=training)
     _check("dropout1d", p)
     if input.ndim not in (2, 3):
         raise RuntimeError(f"dropout1d: Expected 2D or 3D input, but received a {input.ndim}D input")
@@ -105,6 +107,7 @@ def dropout2d(input, p=0.5, training=True, inplace=False):
 
     A 3-D input is taken as [N, C, L], as in PyTorch; other shapes warn.
     """
+    bools("dropout2d", training=training)
     _check("dropout2d", p)
     if input.ndim == 3:
         warnings.warn(
@@ -122,6 +125,7 @@ def dropout2d(input, p=0.5, training=True, inplace=False):
 
 def dropout3d(input, p=0.5, training=True, inplace=False):
     """Zero whole channels of [N, C, D, H, W] or [C, D, H, W] with probability ``p``, and scale the others."""
+    bools("dropout3d", training=training)
     _check("dropout3d", p)
     _warn_shape("dropout3d", 3, input)
     return _batched("dropout3d", 3, input, p, training, inplace)
@@ -150,11 +154,13 @@ def alpha_dropout(input, p=0.5, training=False, inplace=False):
 
     ValueError for ``p`` outside [0, 1].
     """
+    bools("alpha_dropout", training=training)
     return _alpha("alpha_dropout", input, p, training, inplace, 0)
 
 
 def feature_alpha_dropout(input, p=0.5, training=False, inplace=False):
     """:func:`alpha_dropout` of whole channels."""
+    bools("feature_alpha_dropout", training=training)
     return _alpha("feature_alpha_dropout", input, p, training, inplace, 2)
 
 

@@ -7,6 +7,7 @@ from torchlike._core.conversion.factories import arange
 from torchlike._core.dispatch.dispatch import call
 from torchlike._core.dispatch.inplace import call_inplace
 from torchlike._core.tensor import arguments
+from torchlike._core.tensor.arguments import bools
 from torchlike._core.tensor.tensor import alias
 from torchlike._executor.level import mapped
 from torchlike._functions.bags import looked_up, pooled
@@ -53,6 +54,7 @@ def embedding(input, weight, padding_idx=None, max_norm=None, norm_type=2.0, sca
     tensor([[0., 0., 1.],
             [1., 0., 0.]])
     """
+    bools("embedding", scale_grad_by_freq=scale_grad_by_freq, sparse=sparse)
     padding = -1 if padding_idx is None else _padding("embedding", padding_idx, weight)
     if max_norm is not None:
         _renormalize(weight, input, max_norm, norm_type)
@@ -104,6 +106,7 @@ def embedding_bag(
     >>> torch.nn.functional.embedding_bag(torch.tensor([[0, 2]]), torch.eye(3))
     tensor([[0.5000, 0.0000, 0.5000]])
     """
+    bools("embedding_bag", scale_grad_by_freq=scale_grad_by_freq, sparse=sparse)
     if weight.dtype.is_floating_point is False and input.is_floating_point():
         warnings.warn(
             "Argument order of nn.functional.embedding_bag was changed. Usage `embedding_bag(weight, "
@@ -128,5 +131,7 @@ def embedding_bag(
     padding = _padding("embedding_bag", padding_idx, weight)
     if (sparse or scale_grad_by_freq) and weight.requires_grad:
         weight, indices, padding = looked_up(weight, indices, padding, bool(scale_grad_by_freq), sparse)
+    if input.dim() == 1:
+        bools("embedding_bag", include_last_offset=include_last_offset)
     static = (ops.MODES.index(mode), bool(include_last_offset), padding)
     return pooled(weight, indices, offsets, factors, static)

@@ -6,7 +6,7 @@ import warnings
 from torchlike._base.state import state
 from torchlike._core.dispatch.dispatch import call
 from torchlike._core.tensor import arguments
-from torchlike._core.tensor.arguments import as_float
+from torchlike._core.tensor.arguments import as_float, bools
 from torchlike._core.tensor.tensor import Tensor
 from torchlike._functions._install import function
 from torchlike._ops import cross_entropy as classes
@@ -325,6 +325,7 @@ def kl_div(input, target, size_average=None, reduce=None, reduction="mean", log_
             warns).
         log_target: whether ``target`` too is given as logarithms.
     """
+    bools("kl_div", log_target=log_target)
     if size_average is None and reduce is None and reduction in ("mean", "batchmean"):
         if reduction == "mean":
             warnings.warn(
@@ -361,6 +362,7 @@ def poisson_nll_loss(input, target, log_input=True, full=False, size_average=Non
     Args:
         log_input: whether ``input`` is the logarithm of the rate. eps: added to a rate before its logarithm.
     """
+    bools("poisson_nll_loss", log_input=log_input, full=full)
     mode = _reduction(reduction, size_average, reduce)
     return call(
         ops.poisson_nll_loss[bool(log_input), bool(full)][mode],

@@ -3,7 +3,7 @@
 from torchlike._core.conversion.factories import as_tensor
 from torchlike._core.dispatch.dispatch import call
 from torchlike._core.tensor import arguments
-from torchlike._core.tensor.arguments import as_float
+from torchlike._core.tensor.arguments import as_float, bools
 from torchlike._core.tensor.tensor import Tensor
 from torchlike._functions._install import function
 from torchlike._ops import ctc, similarity
@@ -44,6 +44,7 @@ def cosine_similarity(x1, x2, dim=1, eps=1e-8):
 
 def pairwise_distance(x1, x2, p=2.0, eps=1e-6, keepdim=False):
     """The p-norm of ``x1 - x2 + eps`` over the last dimension."""
+    bools("pairwise_distance", keepdim=keepdim)
     op = similarity.pairwise_distance
     return call(
         op,
@@ -153,6 +154,7 @@ def triplet_margin_loss(
     Raises:
         ValueError: ``margin <= 0``. RuntimeError: numbers of dimensions that differ.
     """
+    bools("triplet_margin_loss", swap=swap)
     mode = _reduction(reduction, size_average, reduce)
     if margin <= 0:
         raise ValueError(f"margin must be greater than 0, got {margin}")
@@ -256,6 +258,7 @@ def ctc_loss(log_probs, targets, input_lengths, target_lengths, blank=0, reducti
     Raises:
         RuntimeError: lengths that do not fit, a blank outside the classes. TypeError: no tensors.
     """
+    bools("ctc_loss", zero_infinity=zero_infinity)
     mode = _reduction(reduction)
     for name, given in (("log_probs", log_probs), ("targets", targets)):
         if not isinstance(given, Tensor):

@@ -5,6 +5,7 @@ import math
 from torchlike._core.dispatch.bind import FUNCTIONS
 from torchlike._core.dispatch.dispatch import call
 from torchlike._core.tensor import arguments
+from torchlike._core.tensor.arguments import bools
 from torchlike._core.tensor.statistics import move_statistic
 from torchlike._functions._install import function
 from torchlike._ops import norm as ops
@@ -45,6 +46,7 @@ def batch_norm(input, running_mean, running_var, weight=None, bias=None, trainin
     tensor([[-1.],
             [ 1.]])
     """
+    bools("batch_norm", training=training)
     if training:
         _demand_several(input)
         if eps <= 0.0:
@@ -89,6 +91,7 @@ def instance_norm(
     >>> torch.nn.functional.instance_norm(torch.tensor([[[1.0, 3.0]]]), eps=0.0)
     tensor([[[-1.,  1.]]])
     """
+    bools("instance_norm", use_input_stats=use_input_stats)
     if use_input_stats:
         if math.prod(input.shape[2:]) == 1:
             raise ValueError(f"Expected more than 1 spatial element when training, got input size {input.shape}")

@@ -9,6 +9,7 @@ from torchlike._core.autocast.composite import in_float32_on_cpu
 from torchlike._core.dispatch.bind import front
 from torchlike._core.dispatch.dispatch import call
 from torchlike._core.tensor import arguments
+from torchlike._core.tensor.arguments import bools
 from torchlike._core.tensor.memory_order import restride
 from torchlike._core.tensor.tensor import Tensor
 from torchlike._functions._install import FUNCTIONS, function
@@ -57,6 +58,7 @@ def max_pool1d(input, kernel_size, stride=None, padding=0, dilation=1, ceil_mode
     >>> torch.nn.functional.max_pool1d(torch.tensor([[1.0, 3.0, 2.0, 0.0]]), 2).tolist()
     [[3.0, 2.0]]
     """
+    bools("max_pool1d", ceil_mode=ceil_mode)
     out = _max_pool("max_pool1d", 1, input, kernel_size, stride, padding, dilation, ceil_mode)
     return tuple(out) if return_indices else out[0]
 
@@ -70,12 +72,14 @@ def max_pool2d(input, kernel_size, stride=None, padding=0, dilation=1, ceil_mode
     >>> torch.nn.functional.max_pool2d(torch.arange(16.0).view(1, 4, 4), 2).tolist()
     [[[5.0, 7.0], [13.0, 15.0]]]
     """
+    bools("max_pool2d", ceil_mode=ceil_mode)
     out = _max_pool("max_pool2d", 2, input, kernel_size, stride, padding, dilation, ceil_mode)
     return tuple(out) if return_indices else out[0]
 
 
 def max_pool3d(input, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False, return_indices=False):
     """The maximum of every window of the last three dimensions; see :func:`max_pool1d`."""
+    bools("max_pool3d", ceil_mode=ceil_mode)
     pool = _max_pool if return_indices else _max_pool_in_float32  # as PyTorch's autocast has it
     out = pool("max_pool3d", 3, input, kernel_size, stride, padding, dilation, ceil_mode)
     return tuple(out) if return_indices else out[0]

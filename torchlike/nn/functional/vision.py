@@ -57,6 +57,7 @@ def interpolate(
     size, scales = _target(input, n, size, scale_factor, recompute_scale_factor)
     if mode == "area":
         return _AREA[n](input, size)
+    arguments.bools("interpolate", align_corners=False if align_corners is None else align_corners)
     return call(ops.interpolate[mode, n], (input,), (size, scales, bool(align_corners), bool(antialias)))
 
 
