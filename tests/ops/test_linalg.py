@@ -386,3 +386,10 @@ def test_grad_fn_names():
 def test_names():
     missing = {n for n in dir(torch.linalg) if not n.startswith("_")} - set(dir(torchlike.linalg))
     assert missing <= {"common_notes"}
+
+
+@pytest.mark.parametrize("p", [None, 1, -2, "fro"])
+def test_cond_of_nothing(p):
+    check(lambda t, x: t.linalg.cond(x, p), EMPTY, jit=False, grad=False)
+    for shape in ((0, 0), (2, 0), (0, 3, 3)) if p != "fro" else ((0, 0),):
+        check(lambda t, x, shape=shape: t.linalg.cond(x.new_zeros(shape), p), EMPTY, jit=False, grad=False)

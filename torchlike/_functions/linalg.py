@@ -164,7 +164,9 @@ def cond(input, p=None, *, out=None):
     """
     if p is not None and (p not in ("fro", "nuc") if isinstance(p, str) else abs(p) not in _ORDERS):
         raise RuntimeError(f"linalg.cond got an invalid norm type: {p}")
-    if p is None or abs(p if not isinstance(p, str) else 0) == 2:
+    if input.ndim >= 2 and input.numel() == 0 and not (p in ("fro", "nuc") and input.shape[-1] != input.shape[-2]):
+        result = input.new_zeros(input.shape[:-2], dtype=input.dtype.to_real())
+    elif p is None or abs(p if not isinstance(p, str) else 0) == 2:
         s = linalg.svdvals(input)
         first, last = s[..., 0], s[..., -1]
         result = first / last if p != -2 else last / first
