@@ -480,6 +480,8 @@ def test_integers_that_take_the_sign_s_bit(kind):
             found += [x + n, n - x, x * n, x == n, x != n, x / n, x.clone().mul_(n)]
             if kind != "complex64":
                 found += [x > n, n >= x]
+            if kind == "int64":
+                found += [x // n, n // x, x % n, n % x, x.fmod(n), x.clone().floor_divide_(n)]
             if kind in ("float32", "bfloat16"):
                 found += [x.clamp(max=n), x.clone().fill_(n), t.where(x == 2, x, n), x // n, x.remainder(n)]
         return [(y.tolist(), str(y.dtype)) for y in found]

@@ -52,8 +52,6 @@ def _representable(op: Kernel, static: Static, values: Values) -> Values:
     outs = jax.tree.leaves(infer(op.kernels[static], wrapped)) if "f" not in kinds else []
     if "f" in kinds or any([jnp.issubdtype(out.dtype, jnp.inexact) for out in outs]):
         return [float(v) if _unsigned(v) else v for v in values]
-    if op.checked is not None:
-        raise RuntimeError(f"value cannot be converted to type int64_t without overflow (in {op.name})")
     return wrapped
 
 
