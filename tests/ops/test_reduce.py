@@ -347,6 +347,22 @@ def test_totals_are_computed_in_the_dtype_of_out(name):
     agree(told)
 
 
+@pytest.mark.once
+@pytest.mark.parametrize("name", ["mean", "nansum", "nanmean", "logsumexp"])
+def test_means_are_computed_in_the_floats_of_out(name):
+    f = getattr(torchlike, name)
+    for kind in (torchlike.bfloat16, torchlike.float32):
+        x, dim = torchlike.tensor([1.0078125, 3.3, 0.0011, 2.7], dtype=kind), () if name == "nansum" else (0,)
+        got = f(x, *dim, out=torchlike.empty(0, dtype=torchlike.float64))
+        assert got.item() == f(x.double(), *dim).item() != f(x, *dim).item()
+
+
+def test_out_of_another_dtype_than_the_one_given():
+    for name in ("mean", "nansum", "nanmean"):
+        why = "Expected out tensor to have dtype double, but got float instead"
+        check_error(lambda t, x, name=name: getattr(t, name)(x, 0, dtype=t.float64, out=t.empty(0)), X, match=why)
+
+
 def test_histogram_demands_the_dtype_of_its_outputs():
     def told(t):
         outs = (t.float64, t.float32), (t.float32, t.float64)

@@ -44,9 +44,9 @@ EXTENSIONS: dict[str, Op] = {}  # operators of other namespaces, by namespace::n
 # the lower precision; as the ranks of an inner product say.
 AUTOCAST = frozenset({"lower_precision_fp", "fp32", "promote", "banned", "states", "rounded", "fp32_rounded", "inner"})
 VARIANTS = frozenset({"function", "method", "inplace", "out"})
-OUT = frozenset("exact cast apart alone computes truths after number repeatable repeated safely promotes".split())
+_INPLACE = frozenset("alone after number repeatable repeated".split())
+OUT = frozenset("exact cast safely promotes apart computes widens truths".split()) | _INPLACE
 INPLACE: dict[str, frozenset[str]] = {}  # those of ``OUT`` that are of in-place forms, by the names of these
-_INPLACE = frozenset({"alone", "after", "number", "repeatable", "repeated"})
 
 
 class Aten(NamedTuple):
@@ -351,7 +351,8 @@ def op(
         out: words of ``OUT`` about ``out=``: "exact", it must have the result's dtype, as of what is not pointwise;
             "cast", the result is cast to its dtype, as of pointwise operators, and "safely", a refusal names the
             result as LAPACK's functions do, "promotes", it is a TypeError; "apart", it shares no memory with an input;
-            "computes", the call computes in its dtype, unless the last argument says another;
+            "computes", the call computes in its dtype, unless the last argument says another, and "widens", one of
+            floats computes in its floats;
             "truths", it is of bool or uint8. Of the in-place form: "alone", no input shares memory with the first;
             "after", all are read before anything is written, or "number", those of no dimensions; an expanded first
             one is "repeatable", which does the same twice, or "repeated", of which PyTorch only warns.

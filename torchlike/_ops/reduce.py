@@ -81,7 +81,7 @@ def _mean(name, x, dim, keepdim, dtype):
 
 
 @reduction("mean(Tensor self, *, ScalarType? dtype=None) -> Tensor",
-    out="cast",
+    out="cast widens",
     aten={"out": "dtype_out"}, saved="self_sym_numel self_sym_sizes",
            vjp={"self": lambda grad, self_aval: _evenly(grad, self_aval.shape, None, False)}, jvp="kernel")  # fmt: skip
 def mean(self, dtype):
@@ -97,7 +97,7 @@ def mean(self, dtype):
 
 
 @reduction("mean.dim(Tensor self, int[1]? dim, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor",
-    out="cast",
+    out="cast widens",
     aten={"out": "out"},
            node="MeanBackward1", saved="dim keepdim self_sym_numel self_sym_sizes", jvp="kernel",
            vjp={"self": lambda grad, self_aval, dim, keepdim:
@@ -131,7 +131,7 @@ def prod_dim(self, dim, keepdim, dtype):
 
 
 @reduction("nansum(Tensor self, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor",
-           out="cast",
+           out="cast widens",
            dtype="bool_to_int")  # fmt: skip
 def nansum(self, dim, keepdim, dtype):
     """The sum over ``dim`` (all dimensions by default) with NaN counted as zero.
@@ -147,7 +147,7 @@ def nansum(self, dim, keepdim, dtype):
 
 @reduction(
     "nanmean(Tensor self, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor",
-    out="cast",
+    out="cast widens",
     node="DivBackward",
     vjp={"self": lambda grad, self, dim, keepdim: _nanmean_vjp(grad, self, dim, keepdim)},
     saved="",
@@ -271,7 +271,8 @@ def count_nonzero_dims(self, dim):
     return _count_nonzero(self, axes_of(dim, self.ndim))
 
 
-@reduction("logsumexp(Tensor self, int[1] dim, bool keepdim=False) -> Tensor", out="cast", dtype="int_to_float", vjp={
+@reduction("logsumexp(Tensor self, int[1] dim, bool keepdim=False) -> Tensor", dtype="int_to_float",
+           out="cast widens", vjp={
     "self": lambda grad, self, result, dim, keepdim: _logsumexp_vjp(grad, self, result, dim, keepdim),
 }, autocast={"cuda": "fp32"})  # fmt: skip
 def logsumexp(self, dim, keepdim):

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
 import torchlike._base.device as devices
-from torchlike._base.dtypes import from_np
+from torchlike._base.dtypes import dtype, from_np
 from torchlike._base.frames import warn
 from torchlike._base.promotion import can_cast
 from torchlike._base.state import state
@@ -23,6 +23,7 @@ from torchlike._core.tensor.mutation import reshape, write
 from torchlike._core.tensor.tensor import Tensor, value_of
 from torchlike._decl import derive, rules
 from torchlike._executor.level import LevelValue
+from torchlike._ops.cast import to_copy
 
 if TYPE_CHECKING:
     import jax
@@ -64,6 +65,8 @@ def _run(op: Kernel, inputs: Inputs, static: Static) -> tuple[Tensor, ...]:
     inputs, static, outs = parts(inputs, static)
     if "computes" in op.declaration.out:
         static = _computed_as(op, static, outs[0])
+    if "widens" in op.declaration.out:
+        inputs = (_as_floats_of(op, inputs[0], static, outs[0]), *inputs[1:])
     before, state.grad = state.grad, False
     try:
         got = call(op, inputs, static)
@@ -115,7 +118,16 @@ def _computed_as(op: Kernel, static: Static, out: Tensor) -> Static:
     return *static[:-1], out.dtype
 
 
-def _refuse_dtype(op: Kernel, dtype: Any, out: Tensor, at: int) -> None:
+def _as_floats_of(op: Kernel, x: Tensor, static: Static, out: Tensor) -> Tensor:
+    """``x`` in the dtype of an output of other floats, which is the one that the call names, if any."""
+    to = out.dtype
+    if static and static[-1].__class__ is dtype:
+        return x if static[-1] is to else _refuse_dtype(op, static[-1].np, out, 0)
+    floats = x.dtype.is_floating_point and (to.is_floating_point or to.is_complex)
+    return call(to_copy, (x,), (to,)) if floats and to is not x.dtype else x
+
+
+def _refuse_dtype(op: Kernel, dtype: Any, out: Tensor, at: int) -> NoReturn:
     if op.name in ("nanquantile", "quantile"):
         raise RuntimeError("quantile() out tensor must be same dtype as the input tensor; use its .dtype")
     wanted, got = from_np(np.dtype(dtype)).scalar_name, out.dtype.scalar_name
@@ -127,13 +139,16 @@ def _refuse_dtype(op: Kernel, dtype: Any, out: Tensor, at: int) -> None:
         raise RuntimeError(f"expected scalar type '{wanted}' but got '{got}' for {('values', 'indices')[at]} output")
     if op.name in ("isposinf", "isneginf"):
         raise RuntimeError(f"{op.name} does not support non-boolean outputs, got: {got}")
-    demand_dtype(op.name, dtype, out)
+    _differ(op.name, dtype, out)
 
 
 def demand_dtype(name: str, dtype: Any, out: Tensor) -> None:
     """RuntimeError unless ``out`` has the numpy dtype of the result."""
-    if dtype == out.dtype.np:
-        return
+    if dtype != out.dtype.np:
+        _differ(name, dtype, out)
+
+
+def _differ(name: str, dtype: Any, out: Tensor) -> NoReturn:
     wanted, got = (_IN_CPP.get(np.dtype(d).name, np.dtype(d).name) for d in (dtype, out.dtype.np))
     raise RuntimeError(f"Expected out tensor to have dtype {wanted}, but got {got} instead ({name})")
 
