@@ -170,6 +170,11 @@ def test_a_chunk_of_one_needs_no_mapping():
         lambda t, F, x: F.linearize(lambda v: v.sin(), x.long()),
         lambda t, F, x: F.linearize(lambda v: (v, 2.0), x)[0],
         lambda t, F, x: t.vmap(F.linearize(lambda v: v.sin(), x)[1])(t.eye(3)),
+        lambda t, F, x: F.linearize(lambda v: v * without_grad(t, lambda: v.sin()), x)[1](x),
+        lambda t, F, x: F.linearize(lambda v: v * without_grad(t, lambda: v.clone().mul_(v)), x)[1](x),
+        lambda t, F, x: without_grad(t, lambda: F.linearize(lambda v: v.sin(), x)[1](x)),
+        lambda t, F, x: F.linearize(lambda v: v * without_grad(t, lambda: doubling(t, 3).apply(v)), x)[1](x),
+        lambda t, F, x: F.linearize(lambda v: v.sin() if not v.requires_grad else v, x)[1](x),
         lambda t, F, x: F.functionalize(lambda v: v.clone().add_(1))(x),
         lambda t, F, x: F.functionalize(lambda v: v.view(-1) + 1, remove="mutations_and_views")(x),
         lambda t, F, x: (F.functionalize(lambda v: v.add_(1) * 2)(x), x),
@@ -181,6 +186,34 @@ def test_a_chunk_of_one_needs_no_mapping():
 )
 def test_the_rest(f):
     run(f)
+
+
+def without_grad(t, f):
+    with t.no_grad():
+        return f()
+
+
+def doubling(t, factor):
+    """A custom Function: 2 v, whose forward derivative says ``factor``."""
+
+    class Doubling(t.autograd.Function):
+        forward = staticmethod(lambda v: v * 2)
+        setup_context = staticmethod(lambda ctx, inputs, output: None)
+        backward = staticmethod(lambda ctx, g: g * 2)
+        jvp = staticmethod(lambda ctx, dot: dot * factor)
+
+    return Doubling
+
+
+def test_linearize_where_torch_fails():
+    F, x = torchlike.func, torchlike.tensor([0.3, -0.7, 1.2])
+
+    def steps(v):
+        v[0] = v[1]
+        return v.add_(1).mul_(v).mul_(v[:]), v.long()
+
+    smooth, integers = F.linearize(steps, x.clone())[1](x)
+    assert smooth.allclose(F.jvp(lambda v: steps(v)[0], (x.clone(),), (x,))[1]) and integers.tolist() == [0, 0, 0]
 
 
 def test_tangents_of_another_structure():

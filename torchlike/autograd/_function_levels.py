@@ -104,7 +104,8 @@ def _jvp(level: JvpLevel, node: Any, cls: Any, args: tuple, tangents: list, outp
     inputs = {
         id(a): (t, t._version) for a, t in zip(args, tangents, strict=True) if isinstance(a, Tensor) and t is not None
     }
-    got = cls.jvp(node, *given)
+    with level.recording():
+        got = cls.jvp(node, *given)
     got = got if isinstance(got, tuple) else (got,)
     for i, dot in enumerate(got):
         if dot is not None and not isinstance(dot, Tensor):

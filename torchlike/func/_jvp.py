@@ -47,7 +47,7 @@ def jvp(func: Callable, primals: Any, tangents: Any, *, strict: bool = False, ha
             out, aux = out
     outs, out_spec = _outputs(out)
     with level:
-        pairs = [_pair(level, o, strict) for o in outs]
+        pairs = [pair(level, o, strict) for o in outs]
     results = tuple(tree_unflatten([pair[i] for pair in pairs], out_spec) for i in (0, 1))
     return (*results, tree_map(lambda x: _plain(level, x), aux)) if has_aux else results
 
@@ -95,7 +95,7 @@ def _outputs(out: Any) -> tuple:
 
 
 @unseen
-def _pair(level: JvpLevel, out: Tensor, strict: bool) -> tuple[Tensor, Tensor]:
+def pair(level: JvpLevel, out: Tensor, strict: bool = False) -> tuple[Tensor, Tensor]:
     """The output and its tangent, as tensors of the level below."""
     dot = level.of(out)
     with level_below(level):

@@ -6,7 +6,10 @@ from typing import Any
 from torchlike._base.state import followed
 from torchlike._core.tensor.tensor import Tensor
 from torchlike._functions.like import zeros_like
-from torchlike.func._grad import vjp
+from torchlike._transforms.levels.jvp import JvpLevel
+from torchlike.func._arguments import made
+from torchlike.func._grad import vjp, vjp_of
+from torchlike.func._jvp import pair
 from torchlike.utils._pytree import tree_flatten, tree_unflatten
 
 
@@ -33,16 +36,18 @@ def linearize(func: Callable, *primals: Any) -> tuple[Any, Callable]:
     _demand_floating(flat)
     rest: list = []
 
-    def tensors_of(*args: Any) -> tuple:
+    def tensors_of(*args: Any) -> list:
         outs, out_spec = tree_flatten(followed(func)(*args))
         rest[:] = out_spec, outs
-        return tuple(o for o in outs if isinstance(o, Tensor))
+        return [o for o in outs if isinstance(o, Tensor)]
 
+    push: Callable | None = None
     if flat:
-        outs, pull = vjp(tensors_of, *primals)
-        _, push = vjp(lambda seeds: tuple(tree_flatten(pull(seeds))[0]), tuple(zeros_like(o.detach()) for o in outs))
+        zeros = tuple(zeros_like(x) for x in flat)
+        seeds, pull, outs = vjp_of(lambda args, dots: _pushed(tensors_of, args, dots), 1, (primals, zeros), True)
+        _, push = vjp(pull, tuple(zeros_like(dot.detach()) for dot in seeds))
     else:
-        outs, push = tensors_of(), None
+        outs = tensors_of()
     out_spec, given = rest
 
     def output_of(tensors: Any) -> Any:
@@ -55,11 +60,25 @@ def linearize(func: Callable, *primals: Any) -> tuple[Any, Callable]:
             raise RuntimeError(f"Expected the tangents {given_spec} to have the same argspec as the primals {spec}")
         for i, (x, dot) in enumerate(zip(flat, dots, strict=True)):
             _demand_fit(i, x, dot)
-        if push is None:
-            return output_of([zeros_like(o) for o in outs])
-        return output_of(push(tuple(dots))[0])
+        images = iter(() if push is None else push(tuple(dots))[0])
+        return output_of([next(images) if push is not None and _smooth(o) else zeros_like(o) for o in outs])
 
     return output_of(outs), jvp_fn
+
+
+def _smooth(t: Tensor) -> bool:
+    return t.dtype.is_floating_point or t.dtype.is_complex
+
+
+def _pushed(tensors_of: Callable, primals: Any, dots: tuple) -> tuple[tuple, list]:
+    """(the tangents of the tensors that can have one, all tensors), of primals with tangents that a level records."""
+    flat, spec = tree_flatten(primals)
+    dots = tuple(dot.clone() for dot in dots)  # the function may change the primals in place, and these with them
+    with JvpLevel(recorded=True) as level:
+        duals = [level.dual(x, dot) for x, dot in zip(flat, dots, strict=True)]
+        outs = tensors_of(*made(tree_unflatten(duals, spec)))
+        pairs = [pair(level, o) for o in outs]
+    return tuple(dot for o, dot in pairs if _smooth(o)) or dots, [o for o, _ in pairs]
 
 
 def _demand_floating(primals: list) -> None:

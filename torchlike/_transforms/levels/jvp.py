@@ -6,8 +6,9 @@ views of the tangent: a change in place reaches both through every alias.
 
 from __future__ import annotations
 
+import contextlib
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Self
 from weakref import WeakKeyDictionary, WeakSet
 
@@ -43,13 +44,18 @@ class _Thread(threading.local):
 
 
 class JvpLevel(Level):
-    """One call of a function with tangents, or with ``functional`` false a dual level of forward-mode AD."""
+    """One call of a function with tangents, or with ``functional`` false a dual level of forward-mode AD.
+
+    Attributes:
+        recorded: whether a level around it records what is computed of tangents, where grad mode is off, too.
+    """
 
     thread = _Thread()
 
-    def __init__(self, functional: bool = True) -> None:
+    def __init__(self, functional: bool = True, recorded: bool = False) -> None:
         super().__init__()
         self.functional = self.owns = functional
+        self.recorded = recorded
         self.own: WeakSet[Any] = WeakSet()  # the storages that the function made or was given
 
     def __enter__(self) -> Self:
@@ -97,16 +103,25 @@ class JvpLevel(Level):
         if form.writes:
             return self.inplace(op, inputs, static, tangents)
         out = made.run()
+        with self.recording():
+            self.follow(made, tangents, out)
+        return out
+
+    def recording(self) -> contextlib.AbstractContextManager[Any]:
+        """In which what is computed of tangents is recorded as this level asks."""
+        return _grad_on() if self.recorded and not state.grad else _ANYHOW
+
+    def follow(self, made: Call, tangents: Sequence[Any], out: Any) -> None:
+        """Give the results of a call, that changes nothing, their tangents."""
+        op, form, inputs, static = made
         if not form.fresh:
             same = self.alike(inputs[0], tangents[0])
             dots = made.run((same,))
             for o, dot in zip(_tuple(out), _tuple(dots), strict=True):
                 base = base_of(o) if same is tangents[0] else None
                 self.put(o, dot, None if base is None else self.kept(base)[0])
-            return out
-        if smooth(op):
+        elif smooth(op):
             self.after(op, inputs, static, tangents, _tuple(out))
-        return out
 
     def alike(self, t: Tensor, dot: Any) -> Tensor:
         """The tangent ``dot`` of ``t``, which is to be viewed, in the memory order of ``t``."""
@@ -136,23 +151,31 @@ class JvpLevel(Level):
     def inplace(self, op: Kernel, inputs: tuple[Any, ...], static: Static, tangents: Sequence[Any]) -> Tensor:
         target, old = inputs[0], tangents[0]
         before, given = list(tangents), list(inputs)
-        if old is not None:
-            before[0] = call(shapes.clone, (old,), (None,))
-        if state.grad and (state.levels or any(isinstance(x, Tensor) and x._rg for x in (*inputs, *tangents))):
-            given[0] = call(shapes.clone, (target,), (None,))  # what is recorded of the tangent saves the old value
-        if smooth(op):
-            dot = _dots(self, op, tuple(given), static, before)
-        else:
-            dot = call(shapes.fill_number, (old, 0.0), ()) if old is not None else None
+        saves = state.levels or any([isinstance(x, Tensor) and x._rg for x in (*inputs, *tangents)])
+        with self.recording():
+            for i, x in enumerate(inputs):  # what is recorded of the tangent saves the old values
+                if isinstance(x, Tensor) and x._storage is target._storage:
+                    if before[i] is not None:
+                        before[i] = call(shapes.clone, (before[i],), (None,))
+                    if saves and state.grad:
+                        given[i] = call(shapes.clone, (x,), (None,))
+            if smooth(op):
+                dot = _dots(self, op, tuple(given), static, before)
+            else:
+                dot = call(shapes.fill_number, (old, 0.0), ()) if old is not None else None
         call_inplace(op, inputs, static)
-        if dot is None:
-            return target
-        if old is None or levels_of(dot) - levels_of(old):
-            old = self.settle(target, dot)
-        call_inplace(shapes.copy.inplace, (old, dot), (False,))
-        if target._edge is not None:
-            self.save(target._edge[0], inputs, before, (dot,))
+        if dot is not None:
+            with self.recording():
+                self.replace(target, old, dot)
+            if target._edge is not None:
+                self.save(target._edge[0], inputs, before, (dot,))
         return target
+
+    def replace(self, t: Tensor, old: Tensor | None, dot: Tensor) -> None:
+        """Let ``dot`` be the tangent of ``t``, that was changed: in place of what it had."""
+        if old is None or levels_of(dot) - levels_of(old):
+            old = self.settle(t, dot)
+        call_inplace(shapes.copy.inplace, (old, dot), (False,))
 
     def save(self, node: Any, inputs: tuple[Any, ...], tangents: Sequence[Any], dots: Sequence[Any]) -> None:
         """Give what the node of a call keeps the tangents of what it was made from."""
@@ -248,6 +271,16 @@ class JvpLevel(Level):
         return t
 
 
+@contextlib.contextmanager
+def _grad_on() -> Iterator[None]:
+    before, state.grad = state.grad, True
+    try:
+        yield
+    finally:
+        state.grad = before
+
+
+_ANYHOW = contextlib.nullcontext()
 NONE = object()  # what a tensor carries that has no tangent, though its base may have one
 _NOTHING = None, None
 
