@@ -535,3 +535,29 @@ def test_operands_of_einsum_get_their_gradients_in_pytorchs_order():
         return [entry[0] for entry in log]
 
     agree(code)
+
+
+PRODUCTS = {
+    "x y": lambda x, y: x * y,
+    "y x": lambda x, y: y * x,
+    "twice x": lambda x, y: x * y + x,
+    "twice y": lambda x, y: y * x + y,
+    "square": lambda x, y: x * x * y,
+    "late": lambda x, y: (x * y).exp() + y,
+    "number": lambda x, y: (x * 2 + y) / 3,
+}
+
+
+@pytest.mark.parametrize("product", PRODUCTS)
+@pytest.mark.parametrize("kind", ["accumulated", "tensor"])
+def test_gradients_that_the_hook_of_a_leaf_finds_in_another(product, kind):
+    def code(T):
+        x, y, found = leaf(T), leaf(T), []
+        register = y.register_post_accumulate_grad_hook if kind == "accumulated" else y.register_hook
+        register(lambda _: found.append((x.grad is None, y.grad is None)))
+        out = PRODUCTS[product](x, y).sum()
+        for retain in (True, False):
+            out.backward(retain_graph=retain)
+        return found, x.grad, y.grad
+
+    agree(code)

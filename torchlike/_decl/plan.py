@@ -25,7 +25,8 @@ class Plan:
         outs: (shape, dtype) of every output; diff: indices of the differentiable ones.
         kernel: a :class:`Derived` operator, or None when every gradient is passed through.
         op, static, avals: the call that the plan is of. node_class: the class of its nodes, once made; make: what makes
-            them, ``make(op, plan, inputs, outputs)``, once one has been made.
+            them, ``make(op, plan, inputs, outputs)``, once one has been made; back: what applies them,
+            ``back(node, plan, grads)``, where it is not the node itself.
         arity: how many outputs its nodes expect gradients of: those up to the last differentiable one.
         route: None, or for each wanted input the index of the argument passed through
             (-1 - j: the kernel's j-th result; None: it gets no gradient at all, as the rank of a matrix).
@@ -43,7 +44,7 @@ class Plan:
 
     __slots__ = (
         "inputs", "outputs", "names", "wanted", "outs", "diff", "kernel", "route", "name", "tensors", "op", "static",
-        "avals", "node_class", "make", "arity", "shown", "numbers", "apart", "refuses", "frees",
+        "avals", "node_class", "make", "back", "arity", "shown", "numbers", "apart", "refuses", "frees",
         "source", "recipe", "explicit", "multiplies", "refusals", "error",
     )  # fmt: skip
 
@@ -54,6 +55,7 @@ class Plan:
     op: Kernel | None
     node_class: Any
     make: Any
+    back: Any
     shown: dict[str, Any] | None
     frees: bool | None
     source: tuple[Forward, Sequence[Aval]] | None
@@ -78,7 +80,7 @@ class Plan:
         self.inputs, self.outputs, self.names = inputs, outputs, names
         self.wanted, self.outs, self.diff = wanted, outs, diff
         self.arity = diff[-1] + 1
-        self.kernel = self.route = self.op = self.node_class = self.make = self.shown = self.frees = None
+        self.kernel = self.route = self.op = self.node_class = self.make = self.back = self.shown = self.frees = None
         self.source = self.recipe = self.multiplies = self.refusals = self.error = None
         self.explicit = False
         self.refuses = False

@@ -248,12 +248,9 @@ def backward(
         create_graph: record the backward, so that gradients can be differentiated.
         inputs: tensors (or edges of leaves; or a dict of them) that alone receive a gradient.
     """
+    if grad_tensors is None is grad_variables and inputs is None and not create_graph and _at_once(tensors, retain_graph):
+        return
     plain = tensors.__class__ is Tensor and inputs is None and not state.function_modes  # nothing overrides the call
-    if plain and grad_tensors is None is grad_variables and not (create_graph or state.active or DISPATCH.wrappers):
-        seed = _scalar_seed(tensors)
-        if seed is not None and tensors._edge is not None:  # the usual loss
-            engine.run_loss(tensors._edge, seed, bool(retain_graph))
-            return
     if state.levels and any(level.functional for level in state.levels):
         raise RuntimeError(
             "backward() called inside a functorch transform. This is not supported, please use functorch.grad or "
@@ -285,6 +282,18 @@ def backward(
         captures = [_edge(x) for x in inputs]
     keep = create_graph if retain_graph is None else retain_graph
     engine.run(roots, seeds, keep=keep, create=create_graph, captures=captures)
+
+
+def _at_once(root: Any, keep: bool | None) -> bool:
+    """Run backward from the usual loss, a scalar, where nothing overrides or watches it; whether that was done."""
+    if root.__class__ is not Tensor or state.function_modes or state.active or DISPATCH.wrappers:
+        return False
+    edge = root._edge
+    seed = None if edge is None else _scalar_seed(root)
+    if seed is None:
+        return False
+    engine.run_loss(edge, seed, bool(keep))
+    return True
 
 
 _CYCLE = (
@@ -430,6 +439,8 @@ def method_backward(
     inputs: Any = None,
 ) -> None:
     """Gradients of this tensor with respect to the leaves, added to their ``.grad``."""
+    if gradient is None is inputs and not create_graph and _at_once(self, retain_graph):
+        return
     backward(self, gradient, retain_graph, create_graph, None, inputs)
 
 

@@ -89,8 +89,22 @@ def run_loss(edge: tuple[Node, int], seed: Any, keep: bool) -> None:
     """As ``run`` from one root, to all leaves and without history: the shortest way."""
     roots, (node, nr) = (edge,), edge
     task = _Task(roots, keep, False, True, ())
-    task.deliver(node, nr, seed if node._ex is None else task.fitting(node, nr, seed))
-    (_in_thread if task.depth % _DEPTH == _DEPTH - 1 else _run)(task, roots)
+    if node._ex is not None or node._arity != 1:
+        seed = task.fitting(node, nr, seed)
+        task.deliver(node, nr, seed)
+    else:
+        task.buffers[node] = [seed]
+    if anomaly.current.enabled or task.depth % _DEPTH == _DEPTH - 1:
+        (_in_thread if task.depth % _DEPTH == _DEPTH - 1 else _run)(task, roots)
+        return
+    before = state.grad, state.task
+    state.grad, state.task = False, task
+    try:
+        task.run_values()
+        for callback in task.callbacks:  # what a callback queues runs too
+            callback()
+    finally:
+        state.grad, state.task = before
 
 
 _DEPTH = 20  # backwards within backwards before another thread takes over, with a stack of its own
@@ -199,7 +213,7 @@ class _Task:
         elif self.create:
             buffer[nr] = call(add, (old, grad, None), ())
         else:
-            buffer[nr] = immediate.run(plus, (), (old, grad))
+            buffer[nr] = _sum(old, grad)
 
     def fitting(self, node: Node, nr: int, grad: Any, source: Node | None = None) -> Any:
         """``grad`` in the shape and dtype of output ``nr`` of ``node``, whose tensor may have others by now.
@@ -269,11 +283,16 @@ class _Task:
     def run_values(self) -> None:
         """As :func:`run`, where gradients are values and all go to the leaves, with nobody watching: the short way."""
         ready, buffers, awaited = self.ready, self.buffers, self.awaited
-        pushed, release, sink, follows = len(ready), not self.keep, nodes.AccumulateGrad, None
-        while ready or follows is not None:
-            node = heappop(ready)[2] if follows is None else follows
-            follows = None  # what alone is ready after a node needs no queue
-            grads = buffers.pop(node, None)
+        pushed, release, sink, follows, flowing = len(ready), not self.keep, nodes.AccumulateGrad, None, None
+        while True:
+            if follows is not None:  # what alone is ready after a node needs no queue
+                node, grads, follows = follows, flowing, None
+            elif ready:
+                node = heappop(ready)[2]
+                grads = buffers.pop(node, None)
+            else:
+                break
+            leaves = False  # whether leaves have to wait for their turn
             if grads is None:
                 results = repeat(None) if node._is_quiet() else self.step(node, [None] * node._arity) or repeat(None)
             elif node._ex is not None:
@@ -282,9 +301,13 @@ class _Task:
                 self.accumulate_into(node.variable, grads[0])
                 continue
             elif node._simple:
-                results = node.apply(grads)
+                plan = node.plan
+                results = node.apply(grads) if plan.back is None else plan.back(node, plan, grads)
                 if release and node._kept:
-                    node._release()
+                    if plan.frees and not plan.numbers:
+                        node._kept = node._versions = None
+                    else:
+                        node._release()
                 if node._ex is not None:  # an unpack hook has registered one
                     results = self.after(node, results, grads)
             else:
@@ -295,22 +318,36 @@ class _Task:
                 target, nr = edge
                 if target is None:
                     continue
+                left = awaited[target] = awaited[target] - 1
                 if grad is not None:
                     if target._ex is not None:
                         grad = self.fitting(target, nr, grad, node)
+                    elif not (left or leaves) and target.__class__ is sink:  # it would be the next to run
+                        leaf = target.variable
+                        if leaf._rg and leaf._ex is None:
+                            before = buffers.pop(target, None)
+                            self.accumulate_into(leaf, grad if before is None else _sum(before[0], grad))
+                            continue
                     if target._arity == 1 and target not in buffers:
-                        buffers[target] = [grad]
+                        if left or ready or follows is not None:
+                            buffers[target] = [grad]
+                        else:
+                            follows, flowing, leaves = target, [grad], target.__class__ is sink
+                            continue
                     else:
                         self.deliver(target, nr, grad)
-                left = awaited[target] = awaited[target] - 1
                 if left:
                     continue
+                if target.__class__ is sink:
+                    leaves = True
                 if follows is None and not ready:
-                    follows = target
+                    follows, flowing = target, buffers.pop(target, None)
                     continue
                 if follows is not None:
                     pushed += 1
                     heappush(ready, (-follows._seq, pushed, follows))
+                    if flowing is not None:
+                        buffers[follows] = flowing
                     follows = None
                 pushed += 1
                 heappush(ready, (-target._seq, pushed, target))
@@ -508,6 +545,10 @@ class _Task:
         if leaf._view is not None and is_dense(leaf._view.layout):
             restride(grad, leaf._view.layout.strides)
         return grad
+
+
+def _sum(old: Any, grad: Any) -> Any:
+    return immediate.run(plus, (), (old, grad))
 
 
 def _broadcasts(shape: Shape, to: Shape) -> bool:

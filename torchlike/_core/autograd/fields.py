@@ -277,6 +277,7 @@ def _set_sequence_nr(node: Node, number: int) -> None:
     if number < 0:
         raise OverflowError("can't convert negative int to unsigned")
     node._seq = number
+    node._extra("numbered", bool)  # no backward takes a short way that knows in which order nodes run
 
 
 def install() -> None:

@@ -1,4 +1,4 @@
-"""The nodes of a plan, made by code without loops that is written for what the plan saves."""
+"""The nodes of a plan, made and applied by code without loops that is written for what the plan saves."""
 
 from __future__ import annotations
 
@@ -6,10 +6,13 @@ from collections.abc import Callable, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
+from torchlike._base.state import state
 from torchlike._core.autograd import node as nodes
 from torchlike._core.autograd import operator_node
 from torchlike._core.tensor.arguments import KIND
+from torchlike._core.tensor.storage import CAPTURES
 from torchlike._core.tensor.tensor import Tensor, alias
+from torchlike._executor import immediate
 
 if TYPE_CHECKING:
     from torchlike._core.autograd.operator_node import OpNode
@@ -27,6 +30,8 @@ def node_of(op: Kernel, plan: Plan, inputs: Inputs, outs: Sequence[Any]) -> OpNo
     node = _looped(op, plan, inputs, outs)
     if not plan.apart and len(plan.wanted) + len(plan.inputs) <= _LONG:
         plan.make = _straight(plan.wanted, plan.inputs, plan.outputs)
+    if plan.back is None and node._simple and len(node._kept) + len(plan.diff) <= _LONG:
+        plan.back = _applied(tuple([v is not None for v in node._versions]), plan.diff, plan.kernel is None, plan.route)
     return node
 
 
@@ -68,3 +73,55 @@ def make(op, plan, inputs, outs):
     }  # fmt: skip
     exec(compile(source, "<torchlike nodes>", "exec"), names)
     return names["make"]
+
+
+@cache
+def _applied(
+    tensors: tuple[bool, ...], diff: Indices, passes: bool, route: tuple[int | None, ...] | None
+) -> Callable[[OpNode, Plan, Any], Any]:
+    """As ``OpNode.apply``, for plans that save such values: anything unusual is left to that.
+
+    tensors: which of what is saved are tensors. passes: whether there is no kernel. diff, route: those of the plan.
+    """
+    count = range(len(tensors))
+    odd = [f"g{i} is None" for i in diff]
+    for i in count:
+        changed = f"s{i}._vc.version != v{i} or s{i}._ex is not None or s{i}._view is not None"
+        odd.append(changed if tensors[i] else f"v{i} is not None")
+    values = [f"s{i}._storage.value" if tensors[i] else f"s{i}" for i in count] + [f"g{i}" for i in diff]
+    saved = [f"{', '.join([f'{letter}{i}' for i in count])}, = {what}" for letter, what in zip("sv", _SAVED, strict=True)]
+    routes = range(0) if route is None else route
+    gradients = ["None" if r is None else values[r] if r >= 0 else f"results[{-1 - r}]" for r in routes]
+    given = f"({', '.join(gradients)},)" if gradients else "results"
+    kernel = "" if passes else f"""
+    kernel = plan.kernel
+    run = kernel.kernels.get(()) or compiled(kernel, ())
+    recorder = state.recorder
+    try:
+        results = run({", ".join(values)}) if recorder is None else record(recorder, run, [{", ".join(values)}], kernel)
+    except (TypeError, ValueError):
+        results = immediate_run(kernel, (), [{", ".join(values)}])"""
+    source = f"""
+def back(node, plan, grads):
+    kept, versions = node._kept, node._versions
+    if CAPTURES or kept is None or versions is None:
+        return node.apply(grads)
+    {_NEWLINE.join([*(saved if tensors else ()), *[f"g{i} = grads[{i}]" for i in diff]])}
+    if {" or ".join(odd)}:
+        return node.apply(grads)
+{kernel}
+    return {given}
+"""
+    names: dict[str, Any] = {
+        "CAPTURES": CAPTURES, "compiled": immediate.compiled, "immediate_run": immediate.run, "record": _record,
+        "state": state,
+    }  # fmt: skip
+    exec(compile(source, "<torchlike nodes>", "exec"), names)
+    return names["back"]
+
+
+_SAVED = "kept", "versions"
+
+
+def _record(recorder: Any, run: Any, values: list[Any], kernel: Any) -> Any:
+    return recorder.record(run, values, kernel.name)
