@@ -12,6 +12,7 @@ from compile_kit import data, numbers, same, sequence, trainer
 
 import torchlike as torch
 from torchlike import nn
+from torchlike._executor.direct import Direct
 from torchlike._transforms.capture import numbers as inputs
 from torchlike._transforms.capture import program as programs
 from torchlike._transforms.capture.capture import Trace
@@ -440,3 +441,54 @@ def test_accumulation_needs_a_program_for_each_kind_of_step(form):
             optimizer.step()
             optimizer.zero_grad()
     assert sum(run.count for run in runs.values()) == 2
+
+
+def test_arrays_of_other_kinds_and_other_settings_are_left_to_jit():
+    jitted = jax.jit(lambda x, y: (x + y, x * y), donate_argnums=0)
+    direct, twos = Direct(jitted), np.full(3, 2, np.float32)
+
+    def results(x, y):
+        values = [x, y]
+        assert direct.takes(values)
+        [out] = map(direct.collect, map(direct.execute, [values]))
+        return [a.tolist() for a in out]
+
+    def arrays(dtype=np.float32):
+        return jnp.asarray(twos.astype(dtype)), jnp.asarray(np.arange(3).astype(dtype))
+
+    jitted(*arrays())
+    assert not direct.takes([*arrays()])  # many programs are called once
+    for _ in range(3):
+        x, y = arrays()
+        assert results(x, y) == [[2, 3, 4], [0, 2, 4]] and x.is_deleted() and not y.is_deleted()
+    x, y = arrays()
+    assert not direct.takes([*arrays(np.int32)]) and not direct.takes([*arrays(np.float16)])
+    assert not direct.takes([x[:2], y[:2]]) and not direct.takes([x[None], y[None]]) and not direct.takes([x])
+    assert not direct.takes([twos, y]) and not direct.takes([2.0, y])
+    for setting in (jax.debug_nans(True), jax.default_matmul_precision("float32"), jax.disable_jit()):
+        with setting:
+            assert not direct.takes([x, y])
+    found = []
+    jax.jit(lambda a: found.append(direct.takes([x, y])))(1.0)
+    assert found == [False]
+    assert results(x, y) == [[2, 3, 4], [0, 2, 4]]
+
+
+@pytest.mark.parametrize("fewest", [0, 64])  # what it replaces is overwritten, or not
+def test_a_program_that_is_called_again_has_its_executable(fewest, monkeypatch):
+    monkeypatch.setattr(programs, "_FEW", fewest)
+    x, counter = torch.ones(3), torch.zeros(3)
+
+    @torch.compile(fullgraph=True)
+    def step(y):
+        counter.add_(x * y)
+        return counter * 2
+
+    results = [step(torch.full((3,), float(k))).tolist() for k in range(6)]
+    ((_, program),) = [pair for pairs in step.programs.values() for pair in pairs]
+    assert direct_of(program) and results == [[2.0 * total] * 3 for total in (0, 1, 3, 6, 10, 15)]
+
+
+def direct_of(program):
+    """Whether the program has found its executable: where jax has one device, the CPU."""
+    return program.direct._kinds is not None or len(jax.devices()) > 1

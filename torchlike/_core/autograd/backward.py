@@ -248,7 +248,8 @@ def backward(
         create_graph: record the backward, so that gradients can be differentiated.
         inputs: tensors (or edges of leaves; or a dict of them) that alone receive a gradient.
     """
-    if grad_tensors is None is grad_variables and inputs is None and not create_graph and _at_once(tensors, retain_graph):
+    usual = grad_tensors is None is grad_variables and inputs is None and not create_graph
+    if usual and _at_once(tensors, retain_graph):
         return
     plain = tensors.__class__ is Tensor and inputs is None and not state.function_modes  # nothing overrides the call
     if state.levels and any(level.functional for level in state.levels):
@@ -288,7 +289,7 @@ def _at_once(root: Any, keep: bool | None) -> bool:
     """Run backward from the usual loss, a scalar, where nothing overrides or watches it; whether that was done."""
     if root.__class__ is not Tensor or state.function_modes or state.active or DISPATCH.wrappers:
         return False
-    edge = root._edge
+    edge: Any = root._edge
     seed = None if edge is None else _scalar_seed(root)
     if seed is None:
         return False

@@ -22,6 +22,14 @@ if TYPE_CHECKING:
 
 _NEWLINE = "\n    "
 _LONG = 8  # as many inputs are looped over
+_RUN = """
+    kernel = plan.kernel
+    run = kernel.kernels.get(()) or compiled(kernel, ())
+    recorder = state.recorder
+    try:
+        results = run({values}) if recorder is None else recorder.record(run, [{values}], kernel.name)
+    except (TypeError, ValueError):
+        results = immediate_run(kernel, (), [{values}])"""
 _get = KIND.get
 
 
@@ -89,18 +97,11 @@ def _applied(
         changed = f"s{i}._vc.version != v{i} or s{i}._ex is not None or s{i}._view is not None"
         odd.append(changed if tensors[i] else f"v{i} is not None")
     values = [f"s{i}._storage.value" if tensors[i] else f"s{i}" for i in count] + [f"g{i}" for i in diff]
-    saved = [f"{', '.join([f'{letter}{i}' for i in count])}, = {what}" for letter, what in zip("sv", _SAVED, strict=True)]
+    saved = [f"{', '.join([f'{x}{i}' for i in count])}, = {what}" for x, what in (("s", "kept"), ("v", "versions"))]
     routes = range(0) if route is None else route
     gradients = ["None" if r is None else values[r] if r >= 0 else f"results[{-1 - r}]" for r in routes]
     given = f"({', '.join(gradients)},)" if gradients else "results"
-    kernel = "" if passes else f"""
-    kernel = plan.kernel
-    run = kernel.kernels.get(()) or compiled(kernel, ())
-    recorder = state.recorder
-    try:
-        results = run({", ".join(values)}) if recorder is None else record(recorder, run, [{", ".join(values)}], kernel)
-    except (TypeError, ValueError):
-        results = immediate_run(kernel, (), [{", ".join(values)}])"""
+    kernel = "" if passes else _RUN.format(values=", ".join(values))
     source = f"""
 def back(node, plan, grads):
     kept, versions = node._kept, node._versions
@@ -113,15 +114,7 @@ def back(node, plan, grads):
     return {given}
 """
     names: dict[str, Any] = {
-        "CAPTURES": CAPTURES, "compiled": immediate.compiled, "immediate_run": immediate.run, "record": _record,
-        "state": state,
+        "CAPTURES": CAPTURES, "compiled": immediate.compiled, "immediate_run": immediate.run, "state": state,
     }  # fmt: skip
     exec(compile(source, "<torchlike nodes>", "exec"), names)
     return names["back"]
-
-
-_SAVED = "kept", "versions"
-
-
-def _record(recorder: Any, run: Any, values: list[Any], kernel: Any) -> Any:
-    return recorder.record(run, values, kernel.name)

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from torchlike._transforms.capture.program import Program
 
 _LEAF = jax.tree.structure(0)
+_RUN = "map(direct.collect, map(direct.execute, [values])) if direct.takes(values) else starmap(early, [values])"
 
 
 class Unsettled(Exception):
@@ -126,7 +127,7 @@ def ahead(program: Program, hold: Callable[[], bool], shown: bool) -> Callable[.
     w.add("try:")
     with w.block():
         w.add(*[f"{w.name(s)}.value = tokens[{i}]" for i, s in enumerate(lent)])
-        w.add("outs = early(*values)")
+        w.add(f"[outs] = {_RUN}")
         w.add(f"if not (hold() and holds(leaves{', True' if lent else ''})):", "    raise Stale")
         if program.errors:
             w.add("if failed:", "    examine()")
@@ -156,9 +157,10 @@ def _writer(program: Program) -> Writer:
     w = Writer()
     w.names.update(
         value_of=value_of, write=write, wrap=wrap, Array=Array, Maker=OutputSpec, UNTRACKED=UNTRACKED,
-        getrefcount=getrefcount, early=program.early, tokens=program.tokens, recover=program.recover,
-        unshare=program.unshare, redeem=program.redeem, history=program.history, failed=program.failed, ready=ready,
-        ONE=ONE, TWO=TWO, SHARING=SHARING, islice=islice, starmap=starmap, Pending=Pending, Unsettled=Unsettled,
+        getrefcount=getrefcount, early=program.early, direct=program.direct,
+        tokens=program.tokens, recover=program.recover, unshare=program.unshare, redeem=program.redeem,
+        history=program.history, failed=program.failed, ready=ready, ONE=ONE, TWO=TWO, SHARING=SHARING,
+        islice=islice, starmap=starmap, Pending=Pending, Unsettled=Unsettled,
     )  # fmt: skip
     return w
 
@@ -242,7 +244,7 @@ def _compute(w: Writer, program: Program, shown: bool) -> None:
     if program.donated:
         w.add(f"if max(map(getrefcount, islice(values, {program.donated}))) > {limit} or SHARING:")
         w.add(f"    unshare(values, {limit})")
-    w.add("kept.extend(starmap(early, [values]))", "[outs] = kept")  # one call: see Note [Donation]
+    w.add(f"kept.extend({_RUN})", "[outs] = kept")  # one call: see Note [Donation]
     if program.errors:
         w.add(f"failed.append(outs[{program.flags}])")
 

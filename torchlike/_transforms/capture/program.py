@@ -43,6 +43,7 @@ from torchlike._core.autograd import engine
 from torchlike._core.autograd import node as nodes
 from torchlike._core.tensor.tensor import Tensor, device_of, value_of
 from torchlike._executor import together
+from torchlike._executor.direct import Direct
 from torchlike._executor.pending import Array, Pending, all_settled, kind_of, pending, settled
 from torchlike._executor.references import ONE, shared
 from torchlike._executor.spread import beside, constrained, layout_of
@@ -98,6 +99,7 @@ class Program:
         adding: what is held by all that add to ``.grad``, if the program does.
         effects, kept: what it does to Python objects, or None, and how the tensors are made that it gives them.
         again: whether it may run again; else only for the call that was traced.
+        direct: how its executable is called where ``early`` need not be asked.
         hold: the guards that are asked while it computes, or None. wasted: how often they did not hold then.
     """
 
@@ -204,6 +206,7 @@ class Program:
             return run(*values[:others], *numbers.spread(values[others:]))
 
         self.calls_host = axis is not None or calls_host(early)
+        self.direct = Direct(None)
         self.owned = {id(s) for s in self.fixed}
         values = [settled(s.value) for s in self.fixed[: len(self.replaced)]]
         self.lent = 0 if self.calls_host or set(map(type, values)) - {Array} else len(values)
@@ -214,6 +217,8 @@ class Program:
             self.early = together.spread(program, axis)
             return
         self.early = self._jitted(program, self.donated)
+        if not self.calls_host:
+            self.direct = Direct(self.early)
         if stays():
             layout = constraint_of(early)
             if trace.record.spread or layout is not None:
