@@ -6,6 +6,7 @@ from typing import Any, NoReturn
 import jax
 
 import torchlike._base.device as devices
+from torchlike._executor import value_checks
 from torchlike._streams import Stream
 from torchlike.interop.alias import missing_names
 
@@ -155,6 +156,7 @@ def synchronize(device: Any = None, /) -> None:
     _demand()
     for array in jax.live_arrays():
         array.block_until_ready()
+    value_checks.told()
 
 
 def _forgets_nothing(name: str) -> Callable[..., NoReturn]:

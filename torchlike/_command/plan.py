@@ -121,6 +121,7 @@ class PlannedProgram(Program):
     """A program of shapes."""
 
     naming: tuple[str, int] = ("", 0)
+    computes = False
 
     def _jitted(self, program: Callable[..., Any], donated: int) -> Any:
         own = len(self.replaced) if not hasattr(self, "early") else 0  # the second half gives away nothing

@@ -4,6 +4,8 @@ from typing import Any
 
 import jax
 
+from torchlike._executor import value_checks
+
 
 def is_available() -> bool:
     """True: there is a CPU."""
@@ -33,3 +35,4 @@ def synchronize(device: Any = None) -> None:
     """Wait until the CPU has finished what was launched."""
     for array in jax.live_arrays("cpu"):
         array.block_until_ready()
+    value_checks.told()

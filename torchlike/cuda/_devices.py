@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 import jax
 
 import torchlike._base.device as devices
+from torchlike._executor import value_checks
 
 
 def _gpus():
@@ -213,6 +214,7 @@ def synchronize(device=None) -> None:
     demand()
     for array in jax.live_arrays("gpu"):
         array.block_until_ready()
+    value_checks.told()
 
 
 def empty_cache() -> None:

@@ -33,7 +33,6 @@ from typing import TYPE_CHECKING, Any
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 
 from torchlike._base.device import jax_device, of_array, stays
 from torchlike._base.jaxprs import Literal, jaxpr_as_fun
@@ -42,7 +41,7 @@ from torchlike._base.threads import alone
 from torchlike._core.autograd import engine
 from torchlike._core.autograd import node as nodes
 from torchlike._core.tensor.tensor import Tensor, device_of, value_of
-from torchlike._executor import together
+from torchlike._executor import together, value_checks
 from torchlike._executor.direct import Direct
 from torchlike._executor.pending import Array, Pending, all_settled, kind_of, pending, settled
 from torchlike._executor.references import ONE, shared
@@ -88,6 +87,7 @@ class Program:
     """One compiled function for one kind of arguments.
 
     Attributes:
+        computes: whether calls of it compute anything, or are only planned.
         fixed: the storages it reads; the first ``donated`` of them give their memory to what replaces them.
             lent: how many hold tokens while other threads may look; see Note [Donation].
             arguments: the positions of the arguments it reads. numbers: gives its other inputs.
@@ -102,6 +102,8 @@ class Program:
         direct: how its executable is called where ``early`` need not be asked.
         hold: the guards that are asked while it computes, or None. wasted: how often they did not hold then.
     """
+
+    computes = True
 
     def __init__(self, trace: Trace) -> None:
         self.samples = trace.record.samples if trace.record.samples.draws else None
@@ -128,6 +130,8 @@ class Program:
         self._kept_shares = trace.sharing  # keeps alive what ``shares`` knows by its id
         self.inference, self.wasted = state.inference, 0
         self.hold: Callable[[], bool] | None = None
+        if self.errors and self.computes:
+            value_checks.watch(self, self.failed, self.errors)
 
     def _outputs(self, trace: Trace, slots: Sequence[int], storages: Sequence[Storage]) -> list[int]:
         """The slots to compute, each small value once: first those that replace an input, in the inputs' order.
@@ -447,10 +451,7 @@ class Program:
 
     def examine(self) -> None:
         """Raise the error of a value check that failed in a former call."""
-        while self.failed:
-            flags = self.failed.pop(0)
-            if b"\1" in _bytes(flags):
-                raise self.errors[int(np.asarray(flags).argmax())].with_traceback(None)
+        value_checks.examine(self.failed, self.errors)
 
     def history(self, outs: list[Any], leaves: list[Any]) -> CompiledFunctionBackward:
         """The node of the results."""
@@ -461,14 +462,6 @@ class Program:
             t = leaf if arg is None else leaves[arg]
             edges.append(edge if t is None else nodes.edge_of(t))
         return CompiledFunctionBackward(self.after, outs[self.n_early :], self.metas, edges)
-
-
-def _bytes(value: jax.Array) -> bytes:
-    """The bytes of an array, where it can be straight out of its memory."""
-    try:
-        return memoryview(value).tobytes()
-    except (BufferError, TypeError, ValueError, RuntimeError):  # it is elsewhere, or in pieces
-        return np.asarray(value).tobytes()
 
 
 def _identity(variable: Any, slot: int) -> Any:

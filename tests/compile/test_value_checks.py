@@ -1,0 +1,70 @@
+"""A value check that fails in the last call of a compiled function is told of: by synchronize() and at the end."""
+
+import atexit
+import gc
+
+import pytest
+
+import torchlike as torch
+from torchlike._executor import value_checks
+
+TABLE = torch.arange(6.0).reshape(3, 2)
+
+
+def row():
+    return torch.compile(lambda i: torch.nn.functional.embedding(i, TABLE) * 2, fullgraph=True)
+
+
+def called(function, *rows):
+    return [function(torch.tensor([k])) for k in rows]
+
+
+def test_synchronize_raises_what_no_call_has_asked_for():
+    function = row()
+    called(function, 0, 1)
+    torch.cpu.synchronize()
+    called(function, 7)
+    with pytest.raises(RuntimeError, match="values that it refuses"):
+        torch.cpu.synchronize()
+    torch.cpu.synchronize()  # once
+    (good,) = called(function, 1)
+    assert good.tolist() == [[4.0, 6.0]]
+
+
+def test_the_next_call_raises_first():
+    function = row()
+    called(function, 0, 7)
+    with pytest.raises(RuntimeError, match="values that it refuses"):
+        called(function, 1)
+    torch.cpu.synchronize()
+
+
+def test_functions_that_nobody_holds_any_more_are_told_of():
+    function = row()
+    called(function, 0, 1, 9)
+    del function
+    gc.collect()
+    with pytest.raises(RuntimeError, match="values that it refuses"):
+        value_checks.told()
+    value_checks.told()
+
+
+def test_what_is_watched_goes_with_its_function():
+    before = len(value_checks._watched)
+    function = row()
+    called(function, 0)
+    torch.cpu.synchronize()
+    assert len(value_checks._watched) == before + 1
+    del function
+    gc.collect()
+    assert len(value_checks._watched) == before
+
+
+def test_the_end_of_the_process_asks(monkeypatch):
+    registered = []
+    with monkeypatch.context() as patch:
+        patch.setattr(value_checks, "_watched", {})
+        patch.setattr(atexit, "register", registered.append)
+        called(row(), 0)
+    atexit.register(value_checks.told)
+    assert registered == [value_checks.told]
