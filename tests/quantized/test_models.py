@@ -3,6 +3,8 @@
 import copy
 import io
 import re
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -133,6 +135,38 @@ def test_layers(name):
         made = q(t).convert(ready)
         out = made.module(made.quant(numbers(t, *shape, seed=2, spread=1.0)))
         return text(t, made), told(out)[:4], copy.deepcopy(made)(numbers(t, *shape, spread=1.0))
+
+    agree(f)
+
+
+TRANSPOSED = {
+    "1d": lambda nn: nn.ConvTranspose1d(4, 6, 3, groups=2), "2d": lambda nn: nn.ConvTranspose2d(4, 6, 3, dilation=2),
+    "options": lambda nn: nn.ConvTranspose2d(4, 6, 3, 2, 1, 1, 2, False, 2),
+    "3d": lambda nn: nn.ConvTranspose3d(4, 2, 2),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", TRANSPOSED)
+def test_transposed_convolutions(name):
+    def f(t):
+        model = q(t).QuantWrapper(same(t, TRANSPOSED[name](t.nn))).eval()
+        shape = (2, 4, *[5] * (model.module.weight.ndim - 2))
+        model.qconfig = q(t).default_qconfig  # of 7 bits: sums of two products of 8 overflow in PyTorch
+        ready = q(t).prepare(model)
+        ready(numbers(t, *shape, spread=1.0))
+        made = q(t).convert(ready)
+        out = made.module(made.quant(numbers(t, *shape, seed=2, spread=1.0)))
+        return text(t, made), told(out)[:4], [*made.state_dict()], copy.deepcopy(made)(numbers(t, *shape, spread=1.0))
+
+    agree(f)
+
+
+def test_sums_and_products_with_numbers():
+    def f(t):
+        k, kinds = t.ao.nn.quantized.QFunctional(), [(0.05, 128), (0.05, 3), (0.03, 250), (0.05, 50)]
+        xs = [Q(t, shape=(16,), scale=scale, zero_point=zero_point) for scale, zero_point in kinds]
+        numbers = (0.0, 0.07, 0.025, 1.0, -3.0, 8.0, -20.0, 6.4)
+        return told([g(x, y) for x in xs for y in numbers for g in (k.add_scalar, k.mul_scalar)])
 
     agree(f)
 
@@ -304,7 +338,7 @@ def test_errors(message):
 
 
 @pytest.mark.parametrize("f", [
-    lambda t: t.ao.nn.quantized.Linear(2, 2)(t.ones(1, 2)), lambda t: t.ao.nn.quantized.ConvTranspose2d(2, 2, 2),
+    lambda t: t.ao.nn.quantized.Linear(2, 2)(t.ones(1, 2)),
     lambda t: t.ao.quantization.quantize_fx.prepare_fx(None), lambda t: t.ao.nn.quantized.PReLU(0.1, 2),
     lambda t: q(t).quantize_dynamic(t.nn.Sequential(t.nn.LSTM(2, 3, proj_size=2))),
 ])  # fmt: skip
@@ -315,6 +349,26 @@ def test_refused(f):
 
 def test_the_former_names():
     """``torch.quantization`` has what PyTorch's has there, where ``torch.ao.quantization`` has it."""
-    ours, former = vars(torchlike.ao.quantization), vars(torchlike.quantization)
+    ours, former = vars(torchlike.ao.quantization), torchlike.quantization
     new = [n for n in dir(torch.quantization) if not n.startswith("_") and hasattr(ours.get(n), "__module__")]
-    assert len(new) > 60 and not [n for n in new if former.get(n) is not ours[n]]
+    assert len(new) > 60 and not [n for n in new if getattr(former, n) is not ours[n]]
+
+
+def test_former_modules():
+    """Parts of modules under their former names, and the files under ``modules``, are those of today."""
+    pairs = {
+        "quantization.observer.MinMaxObserver": "quantization.MinMaxObserver",
+        "quantization.observer.HistogramObserver": "quantization.HistogramObserver",
+        "quantization.quantize.convert": "quantization.convert",
+        "quantization.fuse_modules.fuse_modules": "quantization.fuse_modules",
+        "nn.quantized.modules.conv.Conv2d": "nn.quantized.Conv2d",
+        "ao.nn.quantized.modules.linear.Linear": "nn.quantized.Linear",
+        "nn.intrinsic.modules.fused.ConvReLU2d": "nn.intrinsic.ConvReLU2d",
+        "nn.quantized.dynamic.modules.linear.Linear": "nn.quantized.dynamic.Linear",
+    }
+    lines = [f"import {'torch.' + a.rpartition('.')[0]}" for a in pairs]
+    lines += [f"assert torch.{a} is torch.ao.{b}, {a!r}" for a, b in pairs.items()]
+    lines += ["print(torch.ao.quantization.observer.HistogramObserver.__module__)"]
+    program = "\n".join(["import torchlike", "torchlike.install_as_torch()", *lines])
+    run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert run.stdout == "torch.ao.quantization.observer\n", run.stderr

@@ -1,6 +1,7 @@
 """Observers, fake quantizers and settings: what they choose, keep and print."""
 
 import copy
+import re
 
 import pytest
 from both import agree, agree_error
@@ -125,7 +126,7 @@ SETTINGS = (
 
 
 def text(setting):
-    return repr(setting).replace("torchlike.", "torch.").replace("quantization.histogram", "quantization.observer")
+    return re.sub(r"observer\.(histogram|running)", "observer", repr(setting).replace("torchlike.", "torch."))
 
 
 def test_settings():

@@ -46,6 +46,8 @@ MOVED = {
         ("_library.opcheck", "*", "library"),
         ("_library.operator", "*", "library"),
         ("_ops._square", "_LinAlgError", "_C"),
+        ("ao.quantization.observer.histogram", "*", "ao.quantization.observer"),
+        ("ao.quantization.observer.running", "*", "ao.quantization.observer"),
         ("distributions._transform", "*", "distributions.transforms"),
         ("nn.modules.attention", "MultiheadAttention", "nn.modules.activation"),
         ("nn.modules.pixelshuffle", "ChannelShuffle", "nn.modules.channelshuffle"),

@@ -15,6 +15,7 @@ from types import ModuleType
 from typing import Any
 
 from torchlike._base.home import OURS, THEIRS
+from torchlike.interop.former import HOME, home_of
 from torchlike.interop.refusing import refusing
 from torchlike.interop.their_names import their_modules, their_parents
 
@@ -53,11 +54,13 @@ class Finder(MetaPathFinder, Loader):
         place = THEIRS + module.__name__[len(OURS) :]
         module.__doc__ = f"{place}: names alone; what they stand for is not in {OURS} yet."
         refused = refusing(module.__name__, f"not in {OURS} yet")
-        whole = sys.modules[module.__name__.rpartition(".")[0]]
+        parent, _, part = module.__name__.rpartition(".")
+        home = home_of(sys.modules[parent], part)
+        module.__dict__.update({HOME: home} if home else {})
 
         def __getattr__(name: str) -> Any:
-            shared = not getattr(whole, "__path__", True) and not name.startswith("_") and hasattr(whole, name)
-            return getattr(whole, name) if shared else refused(name)
+            shared = home is not None and not name.startswith("_") and hasattr(home, name)
+            return getattr(home, name) if shared else refused(name)
 
         module.__dict__["__getattr__"] = __getattr__
 

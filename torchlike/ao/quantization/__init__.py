@@ -47,9 +47,8 @@ from torchlike.ao.quantization.fake_quantize import (
 )
 from torchlike.ao.quantization.fuse_modules import fuse_modules as fuse_modules
 from torchlike.ao.quantization.fuse_modules import fuse_modules_qat as fuse_modules_qat
-from torchlike.ao.quantization.histogram import HistogramObserver as HistogramObserver
-from torchlike.ao.quantization.histogram import default_histogram_observer as default_histogram_observer
 from torchlike.ao.quantization.observer import FixedQParamsObserver as FixedQParamsObserver
+from torchlike.ao.quantization.observer import HistogramObserver as HistogramObserver
 from torchlike.ao.quantization.observer import MinMaxObserver as MinMaxObserver
 from torchlike.ao.quantization.observer import MovingAverageMinMaxObserver as MovingAverageMinMaxObserver
 from torchlike.ao.quantization.observer import (
@@ -77,6 +76,7 @@ from torchlike.ao.quantization.observer import default_float_qparams_observer as
 from torchlike.ao.quantization.observer import (
     default_float_qparams_observer_4bit as default_float_qparams_observer_4bit,
 )
+from torchlike.ao.quantization.observer import default_histogram_observer as default_histogram_observer
 from torchlike.ao.quantization.observer import default_observer as default_observer
 from torchlike.ao.quantization.observer import (
     default_per_channel_weight_observer as default_per_channel_weight_observer,

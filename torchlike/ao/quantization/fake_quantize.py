@@ -9,16 +9,15 @@ import torchlike._base.dtypes as dtypes
 import torchlike._base.qschemes as qschemes
 from torchlike.ao._torch import torch
 from torchlike.ao.quantization._ranges import range_of
-from torchlike.ao.quantization.histogram import HistogramObserver
 from torchlike.ao.quantization.observer import (
-    _CHANNEL,
-    _SYMMETRIC,
+    HistogramObserver,
     MovingAverageMinMaxObserver,
     MovingAveragePerChannelMinMaxObserver,
     _with_args,
     default_fixed_qparams_range_0to1_observer,
     default_fixed_qparams_range_neg1to1_observer,
 )
+from torchlike.ao.quantization.observer.running import _CHANNEL, _SYMMETRIC
 from torchlike.interop.refusing import refusing
 from torchlike.nn import Module
 

@@ -8,7 +8,7 @@ from typing import Any
 import torchlike._base.dtypes as dtypes
 from torchlike.ao.quantization import fake_quantize as fakes
 from torchlike.ao.quantization import observer as observers
-from torchlike.ao.quantization.histogram import HistogramObserver
+from torchlike.ao.quantization.observer import HistogramObserver
 from torchlike.interop.refusing import refusing
 from torchlike.nn import Identity, Module
 

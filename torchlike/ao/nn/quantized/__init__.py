@@ -5,6 +5,9 @@ from torchlike.ao.nn.quantized import functional as functional
 from torchlike.ao.nn.quantized.conv import Conv1d as Conv1d
 from torchlike.ao.nn.quantized.conv import Conv2d as Conv2d
 from torchlike.ao.nn.quantized.conv import Conv3d as Conv3d
+from torchlike.ao.nn.quantized.conv_transposed import ConvTranspose1d as ConvTranspose1d
+from torchlike.ao.nn.quantized.conv_transposed import ConvTranspose2d as ConvTranspose2d
+from torchlike.ao.nn.quantized.conv_transposed import ConvTranspose3d as ConvTranspose3d
 from torchlike.ao.nn.quantized.embedding import Embedding as Embedding
 from torchlike.ao.nn.quantized.embedding import EmbeddingBag as EmbeddingBag
 from torchlike.ao.nn.quantized.functional_modules import FloatFunctional as FloatFunctional

@@ -46,25 +46,25 @@ def _steps(x: Affine, weight: Quantized) -> Any:
     return torch.tensor(x.scale) * scales
 
 
-def sums(layer: Callable[[Any, Any], Any], x: Quantized, weight: Quantized) -> Any:
-    """``layer`` of the integers of an input and of weights [outputs, ...], exactly."""
-    kind = _wide(weight, weight.codes[0].numel())
+def sums(layer: Callable[[Any, Any], Any], x: Quantized, weight: Quantized, count: int = 0) -> Any:
+    """``layer`` of the integers of an input and of weights, exactly; ``count`` products each, those of weights[0]."""
+    kind = _wide(weight, count or weight.codes[0].numel())
     shape = [-1 if d == weight.quantizer.axis else 1 for d in range(weight.ndim)]
     return layer(_integers(x, kind), _integers(weight, kind, shape))
 
 
 def layer_of(
     layer: Callable[[Any, Any], Any], x: Any, weight: Any, bias: Any, scale: Any, zero_point: Any, relu: bool,
-    name: str, spatial: int = 0,
+    name: str, spatial: int = 0, count: int = 0,
 ) -> Any:  # fmt: skip
     """A linear layer or convolution over quantized tensors, quantized anew.
 
-    ``spatial``: how many dimensions stand behind that of the outputs.
+    ``spatial``: how many dimensions stand behind that of the outputs; ``count`` as in :func:`sums`.
     """
     v, w = demand_quantized(name, x), quantized_of(weight)
     assert w is not None and isinstance(v.quantizer, Affine)
     with no_grad():
-        total = sums(layer, v, w)
+        total = sums(layer, v, w, count)
         step = _along(_steps(v.quantizer, w), spatial)
         extra = torch.zeros(1) if bias is None else bias.detach().float()
         scale, zero_point = float(scale), int(zero_point)

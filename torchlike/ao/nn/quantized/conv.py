@@ -21,10 +21,14 @@ def convolve(
     n = weight.ndim - 2
     function = partial((F.conv1d, F.conv2d, F.conv3d)[n - 1], stride=stride, padding=padding, dilation=dilation,
                        groups=groups)  # fmt: skip
-    out = layer_of(function, x, weight, bias, scale, zero_point, relu, f"quantized.conv{n}d", n)
-    if n == 1:
+    return channels_last(layer_of(function, x, weight, bias, scale, zero_point, relu, f"quantized.conv{n}d", n))
+
+
+def channels_last(out: Any) -> Any:
+    """The layout of the results of quantized convolutions."""
+    if out.ndim == 3:
         return out.transpose(1, 2).contiguous().transpose(1, 2)
-    return out.contiguous(memory_format=torch.channels_last if n == 2 else torch.channels_last_3d)
+    return out.contiguous(memory_format=torch.channels_last if out.ndim == 4 else torch.channels_last_3d)
 
 
 class _ConvNd(WeightedModule):
@@ -47,9 +51,11 @@ class _ConvNd(WeightedModule):
         self.kernel_size, self.stride, self.dilation = many(kernel_size), many(stride), many(dilation)
         self.padding = padding if isinstance(padding, str) else many(padding)
         self.padding_mode = padding_mode
-        shape = [out_channels, in_channels // groups, *self.kernel_size]
-        weight = torch._empty_affine_quantized(shape, scale=1, zero_point=0, dtype=torch.qint8, device=device)
+        weight = torch._empty_affine_quantized(self._shape(), scale=1, zero_point=0, dtype=torch.qint8, device=device)
         self.set_weight_bias(weight, torch.zeros(out_channels, device=device) if bias else None)
+
+    def _shape(self) -> list[int]:
+        return [self.out_channels, self.in_channels // self.groups, *self.kernel_size]
 
     def _get_name(self) -> str:
         return f"{self._name}{self._n}d"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from torchlike._core.quantized.quantize import from_passing, in_passing
-from torchlike._core.quantized.value import Affine, quantized_of, tensor_of
+from torchlike._core.quantized.value import Affine, quantized_of, range_of, tensor_of
 from torchlike.ao._torch import F, torch
 from torchlike.ao.nn.quantized._compute import demand_quantized
 from torchlike.ao.nn.quantized._module import ScaledModule
@@ -150,17 +150,29 @@ class QFunctional(ScaledModule):
         return self._made(torch.matmul(x.dequantize(), y.dequantize()), x)
 
     def add_scalar(self, x: Any, y: float) -> Any:
-        """``x + y`` of a number: the scale is that of ``x``, unless the integers do not reach so far."""
-        raise NotImplementedError("QFunctional.add_scalar() is not supported by torchlike; use add() of tensors")
+        """``x + y`` of a number: the integers stay and the zero point moves; the scale grows where it cannot."""
+        q = demand_quantized("quantized.add_scalar", x).quantizer
+        least, most = range_of(x.dtype)
+        moved = int(q.zero_point) - round(y / float(q.scale))
+        zero_point = min(max(moved, least), most)
+        if zero_point == moved:
+            made = torch._make_per_tensor_quantized_tensor(x.int_repr(), float(q.scale), moved)
+            return self.activation_post_process(made)
+        reach = most - moved if moved < least else moved - least
+        scale = reach / (most - least) * float(q.scale)
+        numbers = (x.int_repr().float() - moved) * torch.tensor(float(q.scale))
+        return self.activation_post_process(torch.quantize_per_tensor(numbers, scale, zero_point, x.dtype))
 
     def mul_scalar(self, x: Any, y: float) -> Any:
-        """``x * y`` of a number: the integers of ``x`` with another scale."""
-        codes, zero_point = x.int_repr(), x.q_zero_point()
-        if y < 0 or x.dtype is torch.qint32:
-            raise NotImplementedError("QFunctional.mul_scalar() by a negative number is not supported by torchlike")
+        """``x * y`` of a number: the integers of ``x`` with another scale, mirrored where ``y`` is negative."""
+        q = demand_quantized("quantized.mul_scalar", x).quantizer
+        codes, scale, zero_point = x.int_repr(), float(q.scale) * abs(y), int(q.zero_point)
+        if y < 0:
+            ends = sum(range_of(x.dtype))
+            codes, zero_point = (ends - codes.int()).to(codes.dtype), ends - zero_point
         if y == 0:
-            codes, zero_point = torch.zeros_like(codes), 0
-        return torch._make_per_tensor_quantized_tensor(codes, x.q_scale() * y if y else 1.0, zero_point)
+            codes, scale, zero_point = torch.zeros_like(codes), 1.0, 0
+        return self.activation_post_process(torch._make_per_tensor_quantized_tensor(codes, scale, zero_point))
 
     @classmethod
     def from_float(cls, mod: Any, use_precomputed_fake_quant: bool = False) -> Any:

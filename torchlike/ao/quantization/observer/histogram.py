@@ -9,7 +9,13 @@ import numpy as np
 import torchlike._base.dtypes as dtypes
 import torchlike._base.qschemes as qschemes
 from torchlike.ao._torch import torch
-from torchlike.ao.quantization.observer import _EPS, _TENSOR, UniformQuantizationObserverBase, _demand_scheme, _given
+from torchlike.ao.quantization.observer.running import (
+    _EPS,
+    _TENSOR,
+    UniformQuantizationObserverBase,
+    _demand_scheme,
+    _given,
+)
 
 _STEP = 1e-5  # what part of the numbers may be left out at an end, from one try to the next
 

@@ -1,4 +1,4 @@
-"""torch.ao.quantization.observer: modules that watch tensors and choose the integers to stand for them."""
+"""Modules that watch the least and the greatest of tensors and choose the integers to stand for them."""
 
 from __future__ import annotations
 
@@ -12,10 +12,7 @@ import torchlike._base.dtypes as dtypes
 import torchlike._base.qschemes as qschemes
 from torchlike.ao._torch import torch
 from torchlike.ao.quantization._ranges import checked_range, demand_dtype, range_of
-from torchlike.interop.refusing import refusing
 from torchlike.nn import Module
-
-__getattr__ = refusing(__name__, "this observer is not supported; MinMaxObserver and its like are")
 
 _EPS = float(2.0**-23)
 _TENSOR = (qschemes.per_tensor_affine, qschemes.per_tensor_symmetric)
