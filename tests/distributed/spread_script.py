@@ -13,6 +13,8 @@ Join = importlib.import_module(f"{sys.argv[1]}.distributed.algorithms.join").Joi
 ZeroRedundancyOptimizer = importlib.import_module(f"{sys.argv[1]}.distributed.optim").ZeroRedundancyOptimizer
 power = importlib.import_module(f"{sys.argv[1]}.distributed.algorithms.ddp_comm_hooks.powerSGD_hook")
 dcp = importlib.import_module(f"{sys.argv[1]}.distributed.checkpoint.state_dict")
+meshes = importlib.import_module(f"{sys.argv[1]}.distributed.device_mesh")
+tp = importlib.import_module(f"{sys.argv[1]}.distributed.tensor.parallel")
 pp = importlib.import_module(f"{sys.argv[1]}.distributed.pipelining")
 warnings.simplefilter("ignore")
 OURS = sys.argv[1] == "torchlike"
@@ -152,6 +154,33 @@ def power_sgd_of_rank_one(rank):
         for p, new in zip(model.parameters(), found, strict=True):
             p.copy_(t.tensor(new).reshape(p.shape))
     return every[0] == every[1], nn.functional.mse_loss(model(x), y).item() < before / 2
+
+
+@case
+def power_sgd_from_the_same_factors(rank):
+    """What is lost depends on the random factors, which are PyTorch's."""
+    options = {"warm_start": False, "random_seed": 3}
+    return [compressed(rank, power.powerSGD_hook, 6, matrix_approximation_rank=1, **o) for o in ({}, options)]
+
+
+@case
+def some_layers_parallel(rank):
+    """One optimizer has parameters of a mesh and others of this process alone."""
+    found = []
+    for cls, options in ((t.optim.AdamW, {}), (t.optim.SGD, {"momentum": 0.9, "foreach": False})):
+        model, mesh = model_of().append(nn.Linear(2, 2)), meshes.init_device_mesh("cpu", (d.get_world_size(),))
+        with t.no_grad():
+            model[3].weight.copy_(t.eye(2))
+            model[3].bias.fill_(0.25)
+        tp.parallelize_module(model, mesh, {"0": tp.ColwiseParallel(), "2": tp.RowwiseParallel()})
+        optimizer = cls(model.parameters(), lr=0.1, **options)
+        x, y = batch(0)
+        for _ in range(3):
+            optimizer.zero_grad()
+            nn.functional.mse_loss(model(x), y).backward()
+            optimizer.step()
+        found.append([rounded(getattr(p, "full_tensor", lambda p=p: p)()) for p in model.parameters()])
+    return found
 
 
 @case

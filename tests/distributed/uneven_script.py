@@ -8,6 +8,7 @@ Writes what each case gave on this rank, as JSON.
 import contextlib
 import copy
 import importlib
+import itertools
 import sys
 import warnings
 
@@ -245,17 +246,29 @@ def layouts_of_sums(x, w, v):
     yield from (-y, y + y, y - y * 2, y / 2, y * w, y / (w + 9), y @ w, w @ y, y.t(), y.view(2, 8), y.sum(), y[0])
     yield from (y + w, t.cat([y, y]), y.double(), y.detach(), y.flip(0), y.mv(v), -s, s / 4, 2 * s, s + s, y.sum(1))
     yield from (y.relu(), y + 1, y.clone(), y.mean(), s.sqrt(), s + 1, m * 2, y.softmax(0), y.tril(), y.cumsum(0))
+    yield from (*y.chunk(2), *y.unbind(0), *t._foreach_mul([y, s], 2.0), F.linear(y, w, v), y * y, y.t() @ y)
+    yield from (m.view(2, 2), m.double(), y.index_select(0, (v - 1).long()), t.diag(y), t.addcmul(y, y, w))
     y *= 2
     yield y
     yield y / 4
+
+
+def layouts_of_means(x, v):
+    """What is a mean or a norm over processes, or tells of each number, and what is made of that."""
+    y, n, mse = x.mean(0), x.norm(dim=0), t.nn.functional.mse_loss
+    yield from (y, x.mean(), x.mean(1), mse(x, x * 2), n, x.norm(), x.norm(3, 0), x.norm(float("inf")), x.std())
+    yield from (y * 2, y - v, y + y, y.sum(), y.mean(), y.abs(), y.double(), y.view(2, 2), y.unbind(0)[1], y.clone())
+    yield from (n * 2, n[1:], t.stack([n, n]), n.max(), n + n, (x > -9).all(), (x > 1).any(0))
 
 
 @case
 def sums_of_parts(r):
     x = DT.distribute_tensor(t.arange(16.0).reshape(4, 4) / 8, mesh(), [S(0)])
     w = DT.distribute_tensor(t.arange(16.0).reshape(4, 4) / 4 - 1, mesh(), [R()])
-    found = layouts_of_sums(x, w, DT.distribute_tensor(t.arange(4.0) + 1, mesh(), [R()]))
-    return [(y.placements, y.to_local().clone(), y.full_tensor()) for y in found]
+    v = DT.distribute_tensor(t.arange(4.0) + 1, mesh(), [R()])
+    found = itertools.chain(layouts_of_sums(x, w, v), layouts_of_means(x, v))
+    told = [(y.placements, y.to_local().clone(), y.full_tensor()) for y in found]
+    return told, x.sum().item(), float(x.mean()), int(x.amax()), bool(x.sum() > 0)
 
 
 @case

@@ -18,6 +18,7 @@ from torchlike._executor.immediate import Abstract
 from torchlike._executor.kernels import jit
 from torchlike._executor.pending import Array, Pending, kind_of, pending, settled
 from torchlike._executor.references import SHARING, SLOT, TWO, shared
+from torchlike._executor.spread import beside, laid, layout_of
 
 if TYPE_CHECKING:
     from torchlike._decl.typed import Indices, Static, Value
@@ -179,13 +180,19 @@ def _flat(function: Callable[..., Any], static: Static, tree: Any) -> Callable[.
     return jit(lambda *leaves: whole(*jax.tree.unflatten(tree, leaves)), ("flat", whole, str(tree)))
 
 
-def device_of(value: Value) -> jax.Device | None:
-    """Where an array lives; None for tracers and abstract values."""
+def home_of(value: Value) -> frozenset[jax.Device]:
+    """The devices that an array is on; none for tracers and abstract values."""
     if isinstance(value, jax.Array | Pending) and not isinstance(value, jax.core.Tracer):
-        return next(iter(value.devices()))
-    return None
+        return frozenset(value.devices())
+    return frozenset()
 
 
-def moved(value: Value, device: Any) -> Any:
-    """``value`` on ``device``."""
-    return value if device is None else jax.device_put(settled(value), device)
+def moved(value: Value, like: Value) -> Any:
+    """``value`` on the devices of ``like``: spread as that is, if it is of its shape, else whole on each."""
+    home = home_of(like)
+    if not home or home_of(value) == home:
+        return value
+    layout = layout_of(like)
+    if layout is None:
+        return jax.device_put(settled(value), *home)
+    return laid(value, layout) if value.shape == like.shape else beside([settled(value)], layout)[0]

@@ -50,29 +50,37 @@ def collectives(text: str, axes: dict[str, int]) -> Counter[Collective]:
 
 
 _STEP = re.compile(r"^  (ROOT )?%([\w.\-]+) = .*? ([\w\-]+)\(([^)]*)\)")
-_REDUCTIONS = {"add": "sum", "maximum": "max", "minimum": "min", "multiply": "product"}
+_REDUCTIONS = {
+    "add": "sum", "maximum": "max", "minimum": "min", "multiply": "product", "and": "product", "or": "sum",
+}  # fmt: skip
 
 
-def reduced_last(text: str, axes: dict[str, int]) -> tuple[str, Sequence[str]] | None:
-    """("sum", "max"..., axes of the mesh) of what a program of one result does last: a reduction over devices.
+def reduced_last(text: str, axes: dict[str, int]) -> tuple[str, Sequence[str], bool] | None:
+    """("sum", "max"..., axes of the mesh, whether more follows) of a program of one result that ends with a reduction
+    over devices; what follows is done by each device with the reduced numbers and constants alone.
 
-    None where it does something else last, or where devices tell each other more, or do not all do the same.
+    None for others, and where devices tell each other more, or do not all do the same.
     """
     steps, root = _steps(text)
-    kinds, over, count = set(), [], 0
-    while root in steps and steps[root][0] in ("all-reduce", "copy", "bitcast"):
+    kinds, over, count, more = set(), [], 0, False
+    while root in steps:
         kind, operands, line = steps[root]
-        root = operands[1:] if operands.count("%") == 1 else ""
         if kind == "all-reduce":
             kinds.add(_reduction(text, line))
             over += _over(_group(line), axes).split(",")
             count += 1
+        elif kind not in ("copy", "bitcast"):
+            if count:
+                break
+            more = True
+        sources = {n for n in re.findall(r"%([\w.\-]+)", operands) if steps.get(n, ("",))[0] != "constant"}
+        root = sources.pop() if len(sources) == 1 else ""
     differ = re.search(r"= \S+ (?:partition|replica)-id\(", text)
     talks = sum(_COLLECTIVE.search(line) is not None for _, line in _lines(text))
     if differ or talks != count or len(kinds) != 1 or not {*over} <= {*axes}:
         return None
     kind = kinds.pop()
-    return None if kind is None else (kind, over)
+    return None if kind is None else (kind, over, more)
 
 
 def _steps(text: str) -> tuple[dict[str, tuple[str, str, str]], str]:

@@ -322,7 +322,8 @@ class GroupOptimizer(Optimizer):
         except ValueError as error:
             if not on_several_devices(error):
                 raise
-            self._advance_by_device(group, params, states, numbers, values)
+            if not self._advance_by_device(group, params, states, numbers, values):
+                raise
 
     def _advance_recorded(self, group, params, states, numbers) -> None:
         """The same program as one recorded operator, whose results are copied into parameters and state."""
@@ -343,17 +344,25 @@ class GroupOptimizer(Optimizer):
         for t, new, is_count in zip((*params, *old), out, counts, strict=True):
             t.copy_(new.detach() if is_count else new)
 
-    def _advance_by_device(self, group, params, states, numbers, values) -> None:
-        """One program for each device; what a loaded state holds elsewhere is moved to its parameter."""
-        places = [fused.device_of(v) for v in values]
-        for place in dict.fromkeys(places):
-            chosen = [i for i, other in enumerate(places) if other == place]
+    def _advance_by_device(self, group, params, states, numbers, values) -> bool:
+        """One program for each device, or for those that parameters are spread over; what a loaded state holds
+        elsewhere is moved to its parameter. False where there was nothing to part or to move.
+        """
+        homes, changed = [fused.home_of(v) for v in values], False
+        for devices in dict.fromkeys(homes):
+            chosen = [i for i, other in enumerate(homes) if other == devices]
+            like = values[chosen[0]]
             for i in chosen:
                 for t in states[i].values():
                     if isinstance(t, Tensor):
-                        write(t, fused.moved(value_of(t), place))
-            there = {k: fused.moved(v, place) if isinstance(v, jax.Array) else v for k, v in numbers.items()}
+                        new = fused.moved(value_of(t), values[i])
+                        changed |= new is not value_of(t)
+                        write(t, new)
+            there = {k: fused.moved(v, like) if isinstance(v, jax.Array) else v for k, v in numbers.items()}
+            if len(chosen) == len(params) and not changed and all(there[k] is v for k, v in numbers.items()):
+                return False
             self._advance(group, [params[i] for i in chosen], [states[i] for i in chosen], there)
+        return True
 
 
 @functools.lru_cache(None)

@@ -83,6 +83,8 @@ class DTensor(Tensor):
         kwargs = kwargs or {}
         if func in _REFUSED or func in _GETTERS:
             return _special(func, args)
+        if func in _READS and args[0]._parts is not None:
+            return _read(func, args[0])
         found = [*_tensors(args), *_tensors(kwargs.values())]
         mesh = next(t for t in found if isinstance(t, DTensor))._device_mesh
         allows = getattr(_mixing, "allows", None)
@@ -95,7 +97,7 @@ class DTensor(Tensor):
                 result = _over(func(*args, **kwargs), mesh, found)
                 if any(getattr(t, "_cut", None) for t in found):
                     _cut_as_partitioned(result, func, args, kwargs, found, mesh)
-                if type(result) is DTensor and not alone():
+                if not alone():
                     keep_part(result, func, args, kwargs, found, before_it)
                 return result
         finally:
@@ -426,6 +428,13 @@ def _special(func: Any, args: tuple[Any, ...]) -> Any:
         return result
 
 
+def _read(func: Any, t: Any) -> Any:
+    """The number of a tensor: of one that is Partial what this process has, as PyTorch gives it."""
+    with torch_functions_off():
+        return func(fresh(t._parts.part) if t._parts.are_of(value_of(t)) else t)
+
+
+_READS = {Tensor.item, Tensor.__float__, Tensor.__int__, Tensor.__bool__, Tensor.__complex__}
 _REFUSED: dict[Any, str] = {Tensor.numpy: "numpy", Tensor.tolist: "tolist"}
 _GETTERS = nowrap()
 

@@ -9,14 +9,14 @@ from typing import Any
 
 import jax
 import numpy as np
-from jax.sharding import NamedSharding, PartitionSpec
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from torchlike._base.state import no_grad
 from torchlike._core.tensor.tensor import Tensor, fresh, value_of
 from torchlike._executor.hlo import reduced_last
 from torchlike.distributed.device_mesh import DeviceMesh
 from torchlike.distributed.tensor._layouts import Placements, placements_of, sharding_for
-from torchlike.distributed.tensor.placement_types import Replicate, Shard
+from torchlike.distributed.tensor.placement_types import Partial, Replicate, Shard, _NormPartial
 from torchlike.random import fork_rng, get_rng_state
 
 MOST = 1024  # calls whose results are remembered
@@ -31,7 +31,7 @@ def followed(func: Callable[..., Any], args: Any, kwargs: Any, mesh: DeviceMesh)
     return _remembered(func, args, kwargs, mesh, _partitioned)
 
 
-def reduced(func: Callable[..., Any], args: Any, kwargs: Any, mesh: DeviceMesh) -> tuple[str, Sequence[str]] | None:
+def reduced(func: Callable[..., Any], args: Any, kwargs: Any, mesh: DeviceMesh) -> tuple[Partial, Sequence[str]] | None:
     """(reduction, axes of the mesh) of a call of one result that devices compute of their parts, and XLA then reduces.
 
     None for others.
@@ -39,9 +39,11 @@ def reduced(func: Callable[..., Any], args: Any, kwargs: Any, mesh: DeviceMesh) 
     return _remembered(func, args, kwargs, mesh, _reduced)
 
 
-def linear(func: Callable[..., Any], args: Any, kwargs: Any, mesh: DeviceMesh, which: tuple[bool, ...]) -> bool:
-    """Whether a call of one result is linear in those of its tensors that ``which`` says, in all of them together."""
-    return bool(_remembered(func, args, kwargs, mesh, _linear, which))
+def linear(func: Callable[..., Any], args: Any, kwargs: Any, mesh: DeviceMesh, which: tuple[bool, ...]) -> str:
+    """ "linear" for a call that is so in those of its tensors that ``which`` says, in all of them together; "chosen"
+    where its results have numbers of these tensors and no others; "" for others.
+    """
+    return _remembered(func, args, kwargs, mesh, _linear, which) or ""
 
 
 def _remembered(
@@ -115,36 +117,87 @@ def _partitioned(func: Callable[..., Any], leaves: Any, tree: Any, kinds: Any, m
 def _reduced(func: Callable[..., Any], leaves: Any, tree: Any, kinds: Any, mesh: DeviceMesh) -> Any:
     at = [i for i, x in enumerate(leaves) if isinstance(x, Tensor)]
     shapes = [jax.ShapeDtypeStruct(*kinds[i][:2], sharding=kinds[i][2]) for i in at]
-    before = get_rng_state().tolist()
-    text = jax.jit(_replayed(func, leaves, tree)).lower(*shapes).compile().as_text() or ""
-    return reduced_last(text, dict(mesh.jax_mesh.shape)) if get_rng_state().tolist() == before else None
+    before, call = get_rng_state().tolist(), _replayed(func, leaves, tree)
+
+    def only(*values: Any) -> Any:
+        (out,) = call(*values)
+        return out
+
+    text = jax.jit(only).lower(*shapes).compile().as_text() or ""
+    found = reduced_last(text, dict(mesh.jax_mesh.shape)) if get_rng_state().tolist() == before else None
+    if found is None:
+        return None
+    kind, over, more = found
+    partial = Partial(kind)
+    if more:
+        given = [x for x in leaves if type(x) in (int, float) and x > 0]
+        partial = _of_parts(only, [kinds[i] for i in at], over, mesh.jax_mesh, given)
+    return None if partial is None else (partial, over)
+
+
+def _of_parts(
+    call: Callable[..., Any], kinds: Sequence[Any], over: Sequence[str], mesh: Mesh, given: list[float]
+) -> Partial | None:
+    """How results of parts make that of the whole, found by numbers; norms of an order that is ``given``, or of 2."""
+    numbers = _numbers(kinds)
+    entries = [entry for _, _, sharding in kinds for entry in sharding.spec]
+    if not {a for e in entries for a in ((e,) if isinstance(e, str) else e or ())} <= {*over}:
+        return None
+    pieces = [s.devices_indices_map(n.shape) for n, (_, _, s) in zip(numbers, kinds, strict=True)]
+    distinct = {tuple(str(p[d]) for p in pieces): d for d in mesh.devices.flat}
+    parts = np.stack([
+        np.asarray(call(*[n[p[d]] for n, p in zip(numbers, pieces, strict=True)]), np.complex128)
+        for d in distinct.values()
+    ])  # fmt: skip
+    whole = np.asarray(call(*numbers))
+    near, wanted = 1e-4 if whole.dtype.itemsize >= 4 else 2e-2, whole.astype(np.complex128)
+
+    def same(made: Any) -> bool:
+        return bool(wanted.any()) and made.shape == wanted.shape and np.allclose(made, wanted, near, near / 100)
+
+    for op, made in (("avg", parts.mean(0)), ("sum", parts.sum(0))):
+        if same(made):
+            return Partial(op)
+    return next((_NormPartial(norm_type=p) for p in [2, *given] if same((abs(parts) ** p).sum(0) ** (1 / p))), None)
+
+
+def _numbers(kinds: Sequence[Any]) -> list[Any]:
+    """Numbers for tensors: small ones where they may be indices."""
+    source, found = np.random.default_rng(0), []
+    for shape, dtype, _ in kinds:
+        new = source.integers(0, 2, shape) if dtype.kind in "iub" else source.standard_normal(shape) * 8
+        found.append(jax.numpy.asarray(new).astype(dtype))
+    return found
 
 
 def _linear(
     func: Callable[..., Any], leaves: Any, tree: Any, kinds: Any, mesh: DeviceMesh, which: tuple[bool, ...]
-) -> bool:
+) -> str:
     at = [i for i, x in enumerate(leaves) if isinstance(x, Tensor)]
-    source, call = np.random.default_rng(0), _replayed(func, leaves, tree)
-    numbers = [jax.numpy.asarray(source.standard_normal(kinds[i][0]) * 8).astype(kinds[i][1]) for i in at]
-    floating = [n if n.dtype.kind in "fcV" else n.astype(np.float32) for n in numbers]
+    call, numbers = _replayed(func, leaves, tree), _numbers([kinds[i] for i in at])
+    some = [n if n.dtype.kind in "fcV" else n.astype(np.float32) for n, c in zip(numbers, which, strict=True) if c]
 
     def of_some(*some: Any) -> Any:
         given = iter(some)
         return call(*[next(given) if chosen else n for n, chosen in zip(numbers, which, strict=True)])
 
-    some = [n for n, chosen in zip(floating, which, strict=True) if chosen]
     before = get_rng_state().tolist()
     try:
-        zero = of_some(*[jax.numpy.zeros_like(n) for n in some])
-        transposed = jax.linear_transpose(of_some, *some)(jax.numpy.ones_like(zero))
+        zeros = of_some(*[jax.numpy.zeros_like(n) for n in some])
+        transposed = jax.linear_transpose(of_some, *some)([jax.numpy.ones_like(z) for z in zeros])
+        outs = of_some(*some)
     except Exception:  # jax says in many ways that it is not
-        return False
-    exact = jax.numpy.issubdtype(zero.dtype, jax.numpy.inexact) and len(transposed) == len(some)
-    return exact and not zero.any() and get_rng_state().tolist() == before
+        return ""
+    exact = all(jax.numpy.issubdtype(z.dtype, jax.numpy.inexact) and not z.any() for z in zeros)
+    if not exact or not any(t.any() for t in transposed) or get_rng_state().tolist() != before:
+        return ""
+    whole = np.concatenate([np.asarray(n, np.complex128).ravel() for n in some])
+    chosen = all(which) and all(np.isin(np.asarray(y, np.complex128), whole).all() for y in outs)
+    return "chosen" if chosen else "linear"
 
 
 def _replayed(func: Callable[..., Any], leaves: Any, tree: Any) -> Callable[..., Any]:
-    """The call as a function of the values of its tensors, with one result."""
+    """The call as a function of the values of its tensors, which gives those of its results."""
     at = [i for i, x in enumerate(leaves) if isinstance(x, Tensor)]
 
     def replayed(*values: Any) -> Any:
@@ -152,7 +205,6 @@ def _replayed(func: Callable[..., Any], leaves: Any, tree: Any) -> Callable[...,
         for i, value in zip(at, values, strict=True):
             given[i] = fresh(value)
         args, kwargs = jax.tree.unflatten(tree, given)
-        (out,) = tensors_in(func(*args, **kwargs))
-        return value_of(out)
+        return [value_of(out) for out in tensors_in(func(*args, **kwargs))]
 
     return replayed

@@ -4,14 +4,16 @@ Note [Partial]
 ~~~~~~~~~~~~~~
 Which results are Partial follows from what they compute, not from a list. XLA's program of a call, whose last step is a
 reduction over devices that have done the same before and told each other nothing, says that a process's part is the
-call of its parts. A call that is linear in Partial sums, or in those and its other tensors together, is the sum of the
-calls of the parts: jax's transposition knows which are. PyTorch reduces before some of these (``REDUCED``), which then
-give what all have.
+call of its parts; where devices then do something to the reduced numbers, as in means and norms, numbers tell how the
+results of parts make the whole. A call that is linear in Partial sums or means, or in those and its other tensors
+together, is that of the calls of the parts: jax's transposition knows which are. One that only moves numbers keeps any
+reduction. PyTorch reduces before some of these (``REDUCED``), which then give what all have.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import itertools
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -21,14 +23,17 @@ from torchlike._core.tensor.tensor import Tensor, fresh, value_of
 from torchlike._executor.pending import settled
 from torchlike._executor.spread import copy_here
 from torchlike.distributed.device_mesh import DeviceMesh
-from torchlike.distributed.tensor._following import linear, reduced
+from torchlike.distributed.tensor._following import linear, reduced, tensors_in
 from torchlike.distributed.tensor._layouts import Placements, alone, processes_along
 from torchlike.distributed.tensor._parts import own
 from torchlike.distributed.tensor.placement_types import Partial, Replicate, Shard
 
 REDUCED = frozenset(
-    "clone contiguous cumsum diagonal lerp masked_fill mean nanmean trace tril triu where zeros_like".split()
+    "_foreach_lerp addcdiv addcmul clone contiguous conv1d conv2d conv3d cumsum diag diag_embed diagflat diagonal lerp "
+    "masked_fill repeat_interleave scatter trace tril triu vdot where".split()
 )
+_OTHER_MEAN = {"sum": "mean", "avg": "sum"}  # which is a sum, or a mean, of another kind
+MOST = 3  # tensors beside those that are Partial, of which all combinations are tried
 
 
 class Partials(NamedTuple):
@@ -89,39 +94,47 @@ def lying(tensors: Sequence[Any], mesh: DeviceMesh) -> list[Placements]:
 def keep_part(
     result: Any, func: Any, args: Any, kwargs: Any, given: Sequence[Any], before: list[Placements] | None
 ) -> None:
-    """Let a result that is Partial, see Note [Partial], have this process's part.
+    """Let results that are Partial, see Note [Partial], have this process's parts.
 
     ``before``: the placements of the tensors of the call before it, if one may have been Partial.
     """
-    value = value_of(result)
-    if state.capture is not None or not isinstance(value, jax.Array) or isinstance(value, jax.core.Tracer):
+    outs = [y for y in tensors_in(result) if hasattr(y, "_device_mesh")]
+    if state.capture is not None or not outs or not all(_is_array(value_of(y)) for y in outs):
         return
-    mesh, held = result._device_mesh, result.placements
-    changed = [i for i, t in enumerate(given) if t is result]
-    if changed and (before is None or before[changed[0]] == held):
-        return
+    mesh = outs[0]._device_mesh
+    changed = [i for i, t in enumerate(given) if any(t is y for y in outs)]
     lie = lying(given, mesh) if before is None else before
     cut, sums = ({i for ps in lie for i, p in enumerate(ps) if isinstance(p, kind)} for kind in (Shard, Partial))
+    if changed and (len(outs) > 1 or before is None or not any(isinstance(p, Partial) for p in before[changed[0]])):
+        return
     if sums and not cut:
-        if getattr(func, "__name__", "") in REDUCED:
-            return
-        found = _of_sums(func, args, kwargs, mesh, lie, sums)
-    elif not changed and any(isinstance(held[i], Replicate) and mesh.shape[i] > 1 for i in cut - sums):
+        found = _of_sums(func, args, kwargs, mesh, lie)
+    elif not changed and len(outs) == 1 and _may_be_reduced(outs[0], cut - sums):
         found = _of_cut(func, args, kwargs, mesh)
     else:
         return
     if found is not None:
         kind, dims, args, kwargs = found
         with no_grad():
-            part = func(*args, **kwargs)
-        if (part.shape, part.dtype) == (result.shape, result.dtype):
-            placements = tuple(Partial(kind) if i in dims else p for i, p in enumerate(held))
-            with_parts(result, placements, value_of(part))
+            parts = tensors_in(func(*args, **kwargs))
+        for y, part in zip(outs, parts, strict=True):
+            if (part.shape, part.dtype) == (y.shape, y.dtype):
+                with_parts(y, tuple(kind if i in dims else p for i, p in enumerate(y.placements)), value_of(part))
 
 
-def _of_cut(func: Any, args: Any, kwargs: Any, mesh: DeviceMesh) -> tuple[str, set[int], Any, Any] | None:
+def _is_array(value: Any) -> bool:
+    return isinstance(value, jax.Array) and not isinstance(value, jax.core.Tracer)
+
+
+def _may_be_reduced(t: Any, cut: set[int]) -> bool:
+    """Whether a result is whole in one of the dimensions of the mesh that cut its arguments."""
+    held, mesh = t.placements, t._device_mesh
+    return any(isinstance(held[i], Replicate) and mesh.shape[i] > 1 for i in cut)
+
+
+def _of_cut(func: Any, args: Any, kwargs: Any, mesh: DeviceMesh) -> tuple[Partial, set[int], Any, Any] | None:
     """(reduction, dimensions of the mesh, arguments for this process's part) of a call of tensors that are cut."""
-    kind, over = reduced(func, args, kwargs, mesh) or ("", ())
+    kind, over = reduced(func, args, kwargs, mesh) or (Partial(), ())
     dims = {i for i, axes in enumerate(mesh.axes) if {*axes} <= {*over} and processes_along(mesh, i) == mesh.shape[i]}
     if not dims or sum(len(mesh.axes[i]) for i in dims) < len({*over}):
         return None
@@ -129,24 +142,47 @@ def _of_cut(func: Any, args: Any, kwargs: Any, mesh: DeviceMesh) -> tuple[str, s
 
 
 def _of_sums(
-    func: Any, args: Any, kwargs: Any, mesh: DeviceMesh, lie: Sequence[Placements], dims: set[int]
-) -> tuple[str, set[int], Any, Any] | None:
-    """As :func:`_of_cut`, of a call of sums and tensors that are whole."""
-    wanted = tuple(Partial() if i in dims else Replicate() for i in range(mesh.ndim))
+    func: Any, args: Any, kwargs: Any, mesh: DeviceMesh, lie: Sequence[Placements]
+) -> tuple[Partial, set[int], Any, Any] | None:
+    """As :func:`_of_cut`, of a call of tensors that are Partial and others that are whole."""
+    wanted = next(ps for ps in lie if ps != whole_of(ps))
+    kind = next(p for p in wanted if isinstance(p, Partial))
     partial = tuple(ps == wanted for ps in lie)
+    alike = all(isinstance(p, Replicate) or p == kind for p in wanted)
+    name = getattr(func, "__name__", "")
+    if not alike or name in REDUCED or name == _OTHER_MEAN.get(kind.reduce_op):
+        return None
     if not all(p or ps == whole_of(ps) for p, ps in zip(partial, lie, strict=True)):
         return None
-    for which in dict.fromkeys([partial, (True,) * len(lie)]):
-        if linear(func, args, kwargs, mesh, which):
-            alone_, every = iter(partial), iter(which)
+    for which in _subsets(partial):
+        how = linear(func, args, kwargs, mesh, which)
+        if how == "chosen" and which == partial or how and kind.reduce_op in ("sum", "avg"):
+            break
+    else:
+        return None
+    alone_, every = iter(partial), iter(which)
 
-            def part(t: Any, alone_: Any = alone_, every: Any = every) -> Any:
-                is_partial, counts = next(alone_), next(every)
-                value = t._parts.part if is_partial else copy_here(value_of(t))
-                return share(value, mesh, wanted) if counts and not is_partial else value
+    def part(t: Any) -> Any:
+        is_partial, counts = next(alone_), next(every)
+        if is_partial and counts:
+            return t._parts.part
+        value = copy_here(value_of(t))
+        return share(value, mesh, wanted) if counts else value
 
-            return "sum", dims, *_mapped(part, args, kwargs, plain=True)
-    return None
+    return kind, {i for i, p in enumerate(wanted) if p == kind}, *_mapped(part, args, kwargs, plain=True)
+
+
+def _subsets(partial: tuple[bool, ...]) -> Iterator[tuple[bool, ...]]:
+    """Tensors in which a call may be linear: those that are Partial with more and more of others, or one of them."""
+    others = [i for i, p in enumerate(partial) if not p]
+    if len(others) > MOST:
+        yield from dict.fromkeys([partial, (True,) * len(partial)])
+        return
+    for n in range(len(others) + 1):
+        for more in itertools.combinations(others, n):
+            yield tuple(p or i in more for i, p in enumerate(partial))
+    if sum(partial) > 1:
+        yield from (tuple(i == one for i in range(len(partial))) for one, p in enumerate(partial) if p)
 
 
 def _mapped(f: Any, args: Any, kwargs: Any, plain: bool = False) -> Any:

@@ -73,3 +73,17 @@ class Partial(Placement):
 
     def __str__(self) -> str:
         return f"P({self.reduce_op})"
+
+
+@dataclass(frozen=True, repr=False)
+class _NormPartial(Partial):
+    """The whole is the norm of what the processes hold, which are norms of their parts."""
+
+    reduce_op: str = "norm"
+    norm_type: float = 2
+
+    def __repr__(self) -> str:
+        return f"_NormPartial({self.norm_type})"
+
+    def __str__(self) -> str:
+        return f"_NormP({self.norm_type})"

@@ -7,6 +7,8 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from torchlike._base.state import no_grad
 from torchlike._core.conversion.factories import zeros
 from torchlike._core.tensor.tensor import Tensor
@@ -31,7 +33,7 @@ class PowerSGDState:
         min_compression_rate: tensors are compressed that become at least so many times smaller.
         use_error_feedback: add what was lost to the next gradient. warm_start: begin with the last factor.
         orthogonalization_epsilon: divide by norms that are that much larger, instead of an exact decomposition.
-        random_seed: of the first factors, which are equal on all ranks.
+        random_seed: of the first factors, which are equal on all ranks, and PyTorch's.
         compression_stats_logging_frequency, batch_tensors_with_same_shape: without effect.
 
     ValueError for a start before the third backward with feedback or a warm start, whose buckets may change until then.
@@ -53,8 +55,7 @@ class PowerSGDState:
         self.min_compression_rate = min_compression_rate
         self.use_error_feedback, self.warm_start = use_error_feedback, warm_start
         self.orthogonalization_epsilon = orthogonalization_epsilon
-        self.generator = Generator()
-        self.generator.manual_seed(random_seed)
+        self.rng = np.random.RandomState(random_seed)
         self.iter = 0
         self.error_dict: dict[int, Tensor] = {}
         self.q_memory_dict: dict[tuple[int, int], Tensor] = {}
@@ -65,14 +66,11 @@ class PowerSGDState:
             self.iter += 1
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in vars(self).items() if name not in ("process_group", "generator")} | {
-            "generator": self.generator.get_state()
-        }
+        return {name: value for name, value in vars(self).items() if name != "process_group"}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state)
-        self.process_group, self.generator = None, Generator()
-        self.generator.set_state(state["generator"])
+        self.process_group = None
 
 
 def powerSGD_hook(state: PowerSGDState, bucket: Any) -> Future:  # noqa: N802
@@ -92,7 +90,7 @@ def powerSGD_hook(state: PowerSGDState, bucket: Any) -> Future:  # noqa: N802
     with no_grad():
         whole = _with_error(state, bucket)
         parts = _parts(whole, [p.shape for p in bucket.parameters()])
-        matrices = [(i, part.view(part.shape[0], -1)) for i, part in enumerate(parts) if part.dim() > 1]
+        matrices = [(i, part.view(part.shape[0], -1)) for i, part in enumerate(parts) if part.dim() > 0]
         thin = [(i, m) for i, m in matrices if _pays(state, m)]
         thick = [part for i, part in enumerate(parts) if i not in dict(thin)]
         result = whole.clone()
@@ -161,10 +159,7 @@ def _mean_of(state: PowerSGDState, tensors: list[Tensor], outs: list[Tensor]) ->
 def _compressed(state: PowerSGDState, bucket: int, matrices: Sequence[tuple[int, Tensor]]) -> list[Tensor]:
     """For each matrix a product of two thin ones near the mean over all processes."""
     group, products = found(state.process_group), []
-    for i, m in matrices:
-        q = state.q_memory_dict.get((bucket, i)) if state.warm_start else None
-        if q is None or q.shape != (m.shape[1], _rank(state, m)):
-            q = randn(m.shape[1], _rank(state, m), generator=state.generator, dtype=m.dtype, device=m.device)
+    for (i, m), q in zip(matrices, _factors(state, bucket, matrices), strict=True):
         p = m @ _orthogonal(q, state.orthogonalization_epsilon)
         all_reduce(p, group=group)
         p = _orthogonal(p, state.orthogonalization_epsilon)
@@ -173,6 +168,19 @@ def _compressed(state: PowerSGDState, bucket: int, matrices: Sequence[tuple[int,
         state.q_memory_dict[bucket, i] = q
         products.append(p @ q.t())
     return products
+
+
+def _factors(state: PowerSGDState, bucket: int, matrices: Sequence[tuple[int, Tensor]]) -> list[Tensor]:
+    """The right factors to begin with: those of the last time, or random ones, from one seed for all of a bucket."""
+    shapes = [(m.shape[1], _rank(state, m)) for _, m in matrices]
+    last = [state.q_memory_dict.get((bucket, i)) for i, _ in matrices] if state.warm_start else [None]
+    if all(q is not None and tuple(q.shape) == shape for q, shape in zip(last, shapes, strict=False)):
+        return [q for q in last if q is not None]
+    source = Generator().manual_seed(int(state.rng.randint(1_000_000_000)))
+    return [
+        randn(*shape, generator=source, dtype=m.dtype).to(m.device)
+        for (_, m), shape in zip(matrices, shapes, strict=True)
+    ]
 
 
 def _orthogonal(m: Tensor, epsilon: float) -> Tensor:
