@@ -164,6 +164,19 @@ def test_grid_sample_at_unusual_points():
         )
 
 
+@pytest.mark.once
+@pytest.mark.parametrize("padding", ["zeros", "border", "reflection"])
+def test_grid_sample_of_volumes_at_unusual_points(padding):
+    """NaN is the last place in a volume, the first in an image; outside of it nothing is multiplied by NaN."""
+    points = np.full((1, 1, 3, 3, 3), 0.3)
+    for i, number in enumerate((NAN, INF, -INF)):
+        for j in range(3):
+            points[0, 0, i, j, j] = number
+    f = F("grid_sample", padding_mode=padding, align_corners=True)
+    given = padding == "zeros"  # in the other modes PyTorch drops the gradient of the element that it took
+    check(lambda t, x: f(t, x, t.tensor(points)), r(1, 2, 3, 4, 5), grad=given, gradgrad=False, jit=False, stride=False)
+
+
 def test_affine_grid():
     for align in (True, False):
         check(F("affine_grid", (2, 1, 3, 4), align_corners=align), r(2, 2, 3), stride=False)

@@ -38,6 +38,7 @@ MAX = {
     "ties, large": (f("max_pool2d", 4, 1, 2, ceil_mode=True), TIES),
     "unbatched": (f("max_pool2d", 2), r(3, 6, 8)),
     "empty batch": (f("max_pool2d", 2), r(0, 3, 6, 8)),
+    "empty adaptive": (f("adaptive_max_pool1d", 3), r(0, 2, 7)),
     "1d": (f("max_pool1d", 3, 2), r(2, 3, 9)),
     "1d long": (f("max_pool1d", 40, 10), r(2, 3, 90)),
     "3d": (f("max_pool3d", 2, padding=1), r(1, 2, 4, 5, 3)),
@@ -163,7 +164,8 @@ def test_unpool():
 
 AT = np.zeros((1, 1, 2, 2), np.int64)
 BAD = {
-    "pad": (f("max_pool2d", 2, padding=2), r(1, 1, 4, 4), "at most half of effective kernel size"),
+    "pad": (f("max_pool2d", 2, padding=2), r(1, 1, 4, 4), "or equal to half of kernel size"),
+    "pad of holes": (f("max_pool2d", 3, padding=2, dilation=2), r(1, 1, 8, 8), "or equal to half of kernel size"),
     "kernel": (f("max_pool2d", 0), r(1, 1, 4, 4), "greater than zero"),
     "stride": (f("max_pool2d", 2, 0), r(1, 1, 4, 4), "stride should not be zero"),
     "dilation": (f("max_pool2d", 2, dilation=0), r(1, 1, 4, 4), "dilation should be greater than zero"),

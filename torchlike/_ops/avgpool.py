@@ -233,8 +233,9 @@ def _adaptive_max_pool(n, self, output_size):
 def _adaptive_max_backward(n, grads, self_aval, result1):
     rows, count = math.prod(self_aval.shape[:-n]), math.prod(self_aval.shape[-n:])
     out = jnp.zeros((rows, count), grads[0].dtype)
-    at = jnp.arange(rows)[:, None], result1.reshape(rows, -1)
-    return out.at[at].add(grads[0].reshape(rows, -1)).reshape(self_aval.shape)
+    flat = rows, math.prod(result1.shape[-n:])
+    at = jnp.arange(rows)[:, None], result1.reshape(flat)
+    return out.at[at].add(grads[0].reshape(flat)).reshape(self_aval.shape)
 
 
 def _declare_adaptive_max(n):

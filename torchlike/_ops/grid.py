@@ -32,29 +32,40 @@ def _reflected(x, low, span, step):
     return step(jnp.where(odd, step(span - extra), extra) + low)
 
 
-def _clipped(x, size):
-    """``x`` between the first and the last element; no gradient at or beyond the ends, NaN to the first."""
+def _clipped(x, size, solid):
+    """``x`` between the first and the last element; no gradient at or beyond the ends.
+
+    NaN goes to the first; in a solid, where PyTorch compares in another order, to the last.
+    """
     inside = (x > 0) & (x < size - 1)
-    outside = jnp.where(x >= size - 1, float(size - 1), 0.0).astype(x.dtype)
+    last = (x >= size - 1) | jnp.isnan(x) if solid else x >= size - 1
+    outside = jnp.where(last, float(size - 1), 0.0).astype(x.dtype)
     return jnp.where(inside, x, outside)
 
 
-def _inside(x, size, padding_mode, align_corners, step):
+def _inside(x, size, padding_mode, align_corners, step, solid):
     """Coordinates moved into the image, as the padding mode says."""
     if padding_mode == 0:
         return x
     if padding_mode == 2:
         x = _reflected(x, 0.0, size - 1.0, step) if align_corners else _reflected(x, -0.5, float(size), step)
-    return _clipped(x, size)
+    return _clipped(x, size, solid)
+
+
+def _exist(input, indices):
+    """Whether there are elements at integer coordinates."""
+    valid = True
+    for at, length in zip(indices, input.shape[2:], strict=True):
+        valid = valid & (at >= 0) & (at <= length - 1)
+    return valid
 
 
 def _pick(input, indices):
     """Elements of input [N, C, *size] at integer coordinates [N, *points] of each dimension: [N, C,
     *points]; 0 outside."""
     size, n = input.shape[2:], input.shape[0]
-    valid, flat = True, 0
+    valid, flat = _exist(input, indices), 0
     for at, length in zip(indices, size, strict=True):
-        valid = valid & (at >= 0) & (at <= length - 1)
         flat = flat * length + jnp.clip(jnp.where(jnp.isfinite(at), at, 0), 0, length - 1).astype(jnp.int64)
     points = flat.shape[1:]
     values = jnp.take_along_axis(
@@ -74,7 +85,10 @@ def _multilinear(input, coordinates, step):
         weight = 1
         for end, i in zip(reversed(near), reversed(corner), strict=True):
             weight = step(weight * end[i])
-        values = _pick(input, [base + i for base, i in zip(low, corner, strict=True)])
+        places = [base + i for base, i in zip(low, corner, strict=True)]
+        if len(places) == 3:  # PyTorch leaves out what lies outside, also where the weight is NaN
+            weight = jnp.where(_exist(input, places), weight, 0)
+        values = _pick(input, places)
         out = step(out + step(values * weight[:, None]))
     return out
 
@@ -153,7 +167,7 @@ def _grid_sampler(input, grid, interpolation_mode, padding_mode, align_corners):
     _check(input, grid, interpolation_mode)
     kind, step = input.dtype, _steps(input)
     input, grid = wide(input), wide(grid)
-    inside = lambda x, size: _inside(x, size, padding_mode, align_corners, step)  # noqa: E731
+    inside = lambda x, size: _inside(x, size, padding_mode, align_corners, step, input.ndim == 5)  # noqa: E731
     size = input.shape[2:]
     points = [grid[..., i] for i in reversed(range(len(size)))]  # the last coordinate is that of the first dimension
     at = [_unnormalized(x, n, align_corners, step) for x, n in zip(points, size, strict=True)]

@@ -72,13 +72,13 @@ class Windows:
             raise RuntimeError(f"{name}: stride should not be zero, but got {list(self.stride)}")
         if min(self.dilation) < 1:
             raise RuntimeError(f"{name}: dilation should be greater than zero, but got {list(self.dilation)}")
-        for p, k, d in zip(self.pad, self.kernel, self.dilation, strict=True):
+        for p, k in zip(self.pad, self.kernel, strict=True):
             if p < 0:
                 raise RuntimeError(f"{name}: pad must be non-negative, but got pad: {p}")
-            if p > (d * (k - 1) + 1) // 2:
+            if p > k // 2:
                 raise RuntimeError(
-                    f"{name}: pad should be at most half of effective kernel size, but got pad={p}, "
-                    f"kernel_size={k} and dilation={d}"
+                    f"{name}: pad should be smaller than or equal to half of kernel size, but got pad={p} and "
+                    f"kernel_size={k}"
                 )
 
     @property
