@@ -23,8 +23,9 @@ def best_times(
     """{name: seconds per call} of ``{name: function}``; each round runs every case for about ``seconds``.
 
     ``before`` maps names to functions that are called ahead of a case's turn. ``calls`` of each case, or ``warm``
-    seconds, pass before anything counts. After ``budget`` seconds there are no more rounds, if there were ``fewest``.
-    ``quick``: a few calls of each, only to see that they run.
+    seconds, pass before anything counts; with 0 calls none does, and each case is called once in a round. After
+    ``budget`` seconds there are no more rounds, if there were ``fewest``. ``quick``: a few calls of each, only to see
+    that they run.
     """
     if quick:
         rounds, seconds, calls = 1, 0, QUICK
@@ -32,7 +33,7 @@ def best_times(
     counts = {}
     for name, f in cases.items():
         before.get(name, int)()
-        counts[name] = max(1, int(seconds / _warm(f, calls, warm)))
+        counts[name] = max(1, int(seconds / _warm(f, calls, warm))) if calls else 1
     best = dict.fromkeys(cases, float("inf"))
     if not quick:
         gc.collect()

@@ -78,7 +78,7 @@ def clone(input, *, memory_format=preserve_format):
             "NYI: Tensor.clone(memory_format) inside vmap is only supported with memory_format torch.preserve_format "
             f"or torch.contiguous_format (got {memory_format}): call it outside, on the whole tensor"
         )
-    return formatted(_flat(out), memory_format)
+    return formatted(flat(out), memory_format)
 
 
 @method()
@@ -117,8 +117,9 @@ def format_of(t):
     return channels_last if len(t._view.layout.shape) == 4 else channels_last_3d
 
 
-def _flat(t):
-    if isinstance(t._storage.form, LevelValue):
+def flat(t):
+    """The fresh tensor ``t``, contiguous, as what it stands for below a transform."""
+    if t._storage.stands or isinstance(t._storage.form, LevelValue):
         restride(t, contiguous_strides(t.shape))
     t._view = t._storage.strides = None
     return t
@@ -153,7 +154,7 @@ def _to(self, device=None, dtype=None, copy=False, memory_format=None):
         demand_format("to", memory_format)
         out = _to(self, device, dtype, copy)
         if out is not self:
-            return formatted(_flat(out), memory_format)
+            return formatted(flat(out), memory_format)
         return self if format_of(self) is memory_format else clone(self, memory_format=memory_format)
     here = device_of(self) if type(self) in KIND else self.device
     moves = device is not None and device != here and not _is_first(device, here)

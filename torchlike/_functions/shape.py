@@ -17,6 +17,7 @@ from torchlike._core.tensor.mutation import marks_asked
 from torchlike._core.tensor.tensor import Tensor, contiguous_format, strided
 from torchlike._executor.sparse import LAYER, SparseValue
 from torchlike._functions._install import both, function, method, prop
+from torchlike._functions.copy import flat
 from torchlike._ops import shape as ops
 from torchlike._ops import view as views
 
@@ -59,8 +60,7 @@ def _reshape(self, size):
     size = dims.infer_size(size, numel(self._layout.shape))
     if g.can_view(self._layout, size) is not None:
         return call_view(views.view_ if self.is_contiguous() else views.reshape_alias, (self,), (size,))
-    copy = call(ops.clone, (self,), (contiguous_format if watched(self) else None,))
-    copy._view = copy._storage.strides = None
+    copy = flat(call(ops.clone, (self,), (contiguous_format if watched(self) else None,)))
     new = call_view(views.unsafe_view, (copy,), (size,))
     new._diff = None
     return new
