@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from compile_kit import data, numbers, same, sequence, trainer
+from jax.experimental.layout import Format, Layout
 
 import torchlike as torch
 from torchlike import nn
@@ -465,6 +466,10 @@ def test_arrays_of_other_kinds_and_other_settings_are_left_to_jit():
     assert not direct.takes([*arrays(np.int32)]) and not direct.takes([*arrays(np.float16)])
     assert not direct.takes([x[:2], y[:2]]) and not direct.takes([x[None], y[None]]) and not direct.takes([x])
     assert not direct.takes([twos, y]) and not direct.takes([2.0, y])
+    square = Direct(jax.jit(lambda a: a * 2))
+    usual = jnp.arange(6.0).reshape(2, 3)
+    turned = jax.device_put(usual, Format(Layout(major_to_minor=(1, 0)), usual.sharding))
+    assert [square.takes([a]) for a in (usual, usual, turned, usual)] == [False, True, False, True]
     for setting in (jax.debug_nans(True), jax.default_matmul_precision("float32"), jax.disable_jit()):
         with setting:
             assert not direct.takes([x, y])

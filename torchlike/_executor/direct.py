@@ -12,6 +12,7 @@ from operator import attrgetter, methodcaller
 from typing import TYPE_CHECKING, Any
 
 import jax
+from jax.experimental.layout import Layout
 
 from torchlike._base.tracing import trace_state_clean
 from torchlike._executor import compiling
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from torchlike._decl.typed import Values
 
 _kind = attrgetter("aval")
+_layout = attrgetter("_pjrt_layout")  # jax.device_put gives arrays another one, which the executable would not notice
 _LATER = 2  # calls by jax.jit before this one looks for its executable: many programs are called once
 
 
@@ -32,10 +34,11 @@ class Direct:
         C, so that no signal comes between them.
     """
 
-    __slots__ = ("execute", "collect", "_jitted", "_kinds", "_settings", "_calls")
+    __slots__ = ("execute", "collect", "_jitted", "_kinds", "_layouts", "_settings", "_calls")
     execute: Callable[[Values], Any]
     collect: Callable[[Any], Any]
     _kinds: list[Any] | None
+    _layouts: list[Any]
     _settings: tuple[Any, ...] | None
 
     def __init__(self, jitted: Any) -> None:
@@ -46,8 +49,8 @@ class Direct:
         if self._kinds is None:
             return self._calls >= 0 and self._found(values)
         try:
-            alike = list(map(_kind, values)) == self._kinds
-        except AttributeError:  # numbers, numpy's arrays
+            alike = list(map(_kind, values)) == self._kinds and list(map(_layout, values)) == self._layouts
+        except AttributeError:  # numbers, numpy's arrays, values that are recorded
             return False
         return alike and _settings() == self._settings and trace_state_clean()
 
@@ -65,7 +68,9 @@ class Direct:
                 return False
             self.collect = methodcaller("consume_with_handlers", run.out_handler.handlers)
             self.execute = run.xla_executable.execute_sharded
-            self._settings = _settings()
+            self._settings, self._layouts = _settings(), list(map(_layout, values))
+            if not all(map(_usual, self._layouts, values)):
+                return False
         except (AttributeError, TypeError):  # what it uses of jax's own modules is not there
             return False
         self._kinds = list(map(_kind, values))
@@ -75,6 +80,11 @@ class Direct:
 def _alone() -> bool:
     """Whether the CPU is the one device there is, and jax computes there as usual."""
     return compiling.host() is not None and len(jax.devices()) == 1 and compiling.usual()
+
+
+def _usual(layout: Any, array: jax.Array) -> bool:
+    """Whether an array lies as XLA lays out arrays by itself."""
+    return layout is None or Layout.from_pjrt_layout(layout).major_to_minor == tuple(range(array.ndim))
 
 
 def _settings() -> tuple[Any, ...]:

@@ -38,7 +38,8 @@ def node_of(op: Kernel, plan: Plan, inputs: Inputs, outs: Sequence[Any]) -> OpNo
     node = _looped(op, plan, inputs, outs)
     if not plan.apart and len(plan.wanted) + len(plan.inputs) <= _LONG:
         plan.make = _straight(plan.wanted, plan.inputs, plan.outputs)
-    if plan.back is None and node._simple and len(node._kept) + len(plan.diff) <= _LONG:
+    gives = plan.kernel is not None or plan.route
+    if plan.back is None and gives and node._simple and len(node._kept) + len(plan.diff) <= _LONG:
         plan.back = _applied(tuple([v is not None for v in node._versions]), plan.diff, plan.kernel is None, plan.route)
     return node
 
