@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax.experimental.layout import Format, Layout
 
 import torchlike as torch
 from torchlike import nn
@@ -528,3 +529,18 @@ def test_what_is_no_tree_is_refused_with_the_way_out(pass_on, kind):
     given, way = (module, "interop.to_jax") if kind == "module" else (optimizer, "optax")
     with pytest.raises(ValueError, match=f"not an object of {type(given).__name__}.*{way}"):
         pass_on(given)
+
+
+@pytest.mark.parametrize("length", [3, 600])  # what numpy computes at first, and what is compiled at once
+@pytest.mark.parametrize("made", ["as_tensor", "tensor", "from_dlpack", "from_jax_array", "tree"])
+def test_arrays_of_another_memory_layout(made, length):
+    x = jnp.arange(length * 1.0 * length).reshape(length, length)
+    turned = jax.device_put(x, Format(Layout(major_to_minor=(1, 0)), x.sharding))
+    if made == "tree":
+        t = jax.tree.map(lambda _: turned, torch.zeros(length, length, dtype=torch.float64))
+    else:
+        t = getattr(torch, made)(turned)
+    double = torch.compile(lambda t: t * 2)
+    for f in (lambda t: t * 2, double):
+        for given in (torch.as_tensor(x), t, t):
+            assert np.array_equal(f(given).numpy(), np.asarray(x) * 2)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import jax
 import numpy as np
+from jax.experimental.layout import Format, Layout
 from jax.sharding import NamedSharding, PartitionSpec, Sharding, SingleDeviceSharding
 
 from torchlike._executor.pending import Array, Pending, settled
@@ -108,6 +109,16 @@ def named(value: Value, sharding: Sharding) -> Any:
         return value
     pieces = [piece.data for piece in value.addressable_shards]
     return sharing(jax.make_array_from_single_device_arrays(value.shape, sharding, pieces), value)
+
+
+def in_order(array: Value) -> Any:
+    """An array of one device as XLA lays it out by itself; ``jax.device_put`` may give it what no kernel asks for."""
+    if array.__class__ is not Array or array.ndim < 2 or array.sharding.num_devices > 1:
+        return array
+    layout, order = array.format.layout, tuple(range(array.ndim))
+    if layout is None or layout.major_to_minor == order:
+        return array
+    return jax.device_put(array, Format(Layout(order), array.sharding))
 
 
 def told(program: Callable[..., Any], *values: Any) -> Any:

@@ -28,6 +28,7 @@ from torchlike._core.tensor.storage import Stand
 from torchlike._core.tensor.tensor import Tensor, alias, array_of, wrap
 from torchlike._executor.immediate import Abstract
 from torchlike._executor.level import LevelValue
+from torchlike._executor.spread import in_order
 
 _OUTSIDE = "history outside of jax"  # in the extras of a tensor or node: its history ends at a border that jax put up
 _PROGRAMS = ("DynamicJaxprTracer", "BatchTracer")  # jax's classes of values in jit and vmap; the others have tangents
@@ -91,7 +92,7 @@ class _StandKind(tuple):
 def _value(leaf: Any, kind: Any) -> Any:
     """The value of a tensor with this leaf, which is anything that jax or a user has mapped its array to."""
     if isinstance(leaf, jax.Array):
-        return leaf
+        return in_order(leaf)
     if isinstance(leaf, jax.ShapeDtypeStruct):
         return Abstract(leaf.shape, leaf.dtype)
     if isinstance(leaf, np.ndarray | np.generic) and leaf.dtype in FROM_NP:

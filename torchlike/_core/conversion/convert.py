@@ -33,7 +33,7 @@ from torchlike._executor.immediate import Abstract, uploaded
 from torchlike._executor.level import LevelValue
 from torchlike._executor.pending import Pending, settled
 from torchlike._executor.sparse import SparseValue
-from torchlike._executor.spread import layout_of, noted
+from torchlike._executor.spread import in_order, layout_of, noted
 from torchlike._ops.view import as_strided, is_conj, is_neg
 
 if TYPE_CHECKING:
@@ -129,7 +129,7 @@ def new_tensor(data: Any, dtype: Any = None, device: DeviceLike = None, requires
         t = redispatch("_to_copy.default", detached, **options)
         return requiring(t, requires_grad) if requires_grad else t
     if isinstance(data, Tensor | jax.Array):
-        value = array_of(data) if isinstance(data, Tensor) else data
+        value = array_of(data) if isinstance(data, Tensor) else in_order(data)
         if device is None and isinstance(data, Tensor):
             device = device_of(data)
         if dtype is not None:
@@ -250,7 +250,7 @@ def from_jax_array(array: jax.Array) -> Tensor:
     layout = layout_of(array)
     if layout is not None:
         noted(layout)
-    return fresh(settle_down(jax.lax.convert_element_type(array, array.dtype)))
+    return fresh(settle_down(jax.lax.convert_element_type(in_order(array), array.dtype)))
 
 
 def settle_down(array: jax.Array) -> jax.Array:
