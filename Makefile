@@ -11,15 +11,16 @@ PYTEST := $(BIN)/python -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reor
 SUB := $(MAKE) --no-print-directory
 comma := ,
 
-.PHONY: docs help demo test test-32 test-compilers test-all lint bench clean
+.PHONY: docs help demo test test-32 test-compilers test-all sample lint bench clean
 .DEFAULT_GOAL := help
 
 help:
 	@echo "make demo    train a small network on handwritten digits with an unmodified PyTorch script"
-	@echo "make test    lint, then the tests in both kinds of execution, a sample of alike cases; every doctest and code block"
+	@echo "make test    lint, then the tests in both kinds of execution, without those that run nothing new; every doctest and code block"
 	@echo "make test-32    the core tests with 32-bit numbers (JAX_ENABLE_X64=0), as on many a TPU"
 	@echo "make test-compilers    the tests that run the compiler of C++ or PyTorch's own"
 	@echo "make test-all    all of these, all cases of every test, each operator's to second order and traced, in both executions"
+	@echo "make sample  run everything under coverage.py and choose anew which tests make test runs: tests/sample.txt"
 	@echo "make bench   the benchmarks, in one table with their targets (BENCH=--quick: only see that they run)"
 	@echo "make docs    the documentation as a site, with a reference and a table of what is missing, in site/"
 	@echo "make lint    ruff and mypy alone"
@@ -50,6 +51,9 @@ test-compilers: $(VENV)/installed-test+examples+dev
 test-all: lint
 	$(MAKE) test-32 EXECUTION=recorded
 	TORCHLIKE_EVERY=1 $(RUN) --options --doctest-modules tests torchlike
+
+sample: $(VENV)/installed-test+examples+dev+sample
+	$(BIN)/python tests/make_sample.py -n $(JOBS)
 
 # mypy also reads a user's program, tests/typed_program.py, by the stubs that docs/make_stubs.py writes.
 lint: $(VENV)/installed-test+examples+dev

@@ -12,7 +12,6 @@ import re
 import sys
 import threading
 import time
-import zlib
 from collections.abc import Iterator
 from importlib import metadata
 from pathlib import Path
@@ -40,6 +39,7 @@ from jax._src import traceback_util
 from jax._src.interpreters import mlir
 from narrow_kit import leave_out, narrow_pytorch
 from process_state import process_state
+from sampling import left_out
 
 import torchlike
 from torchlike._base.bits import X64
@@ -133,38 +133,12 @@ def execution(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -
     return request.param
 
 
-# What these folders test is executed by code that does not know which operator it runs: recorded, a sample of a test's
-# cases shows what all of them would. The others tell the two executions apart, and run all.
-ALIKE = frozenset(
-    ("amp", "decl", "extend", "fx", "interop", "nn", "ops", "optim", "quantized", "sparse", "tests", "utils")
-)
-RECORDED = 3  # of so many cases one is also recorded; all with TORCHLIKE_EVERY
-
-
-def _sampled(items: list[pytest.Item]) -> list[pytest.Item]:
-    """Of a test marked ``one_in(n)`` and of what is recorded, a sample of the cases, the first among them.
-
-    Which, a checksum of their names says: in turns, a case of two parameters would always have the same second one.
-    """
-    first: dict[str, str] = {}
-    left = []
-    for item in items:
-        test, _, case = re.sub(r"\[(immediate|recorded)-?", "[", item.nodeid).partition("[")
-        mark = item.get_closest_marker("one_in")
-        n = mark.args[0] if mark else 1
-        if "[recorded" in item.nodeid and len(EXECUTIONS) > 1 and item.path.parent.name in ALIKE:
-            n *= RECORDED
-        if first.setdefault(test, case) == case or zlib.crc32(f"{test}[{case}".encode()) % n == 0:
-            left.append(item)
-    return left
-
-
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Both runs of a test follow each other, in one process mostly, so that the second finds its kernels compiled."""
     if not EVERY and config.pluginmanager.has_plugin("in_turns"):
-        kept = _sampled(items)
-        config.hook.pytest_deselected(items=[item for item in items if item not in set(kept)])
-        items[:] = kept
+        left = [item for item in items if left_out(item.nodeid)]
+        config.hook.pytest_deselected(items=left)
+        items[:] = [item for item in items if not left_out(item.nodeid)]
     places: dict[str, int] = {}
     names = [re.sub(r"\[(immediate|recorded)-?", "[", item.nodeid) for item in items]
     order = {item: places.setdefault(name, len(places)) for item, name in zip(items, names, strict=True)}

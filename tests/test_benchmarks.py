@@ -52,7 +52,6 @@ def test_an_eager_step_is_measured_both_ways(load):
     assert [row.measure.split()[0] for row in rows] == ["recorded", "recorded", "recorded", "immediate"]
 
 
-@pytest.mark.one_in(3)
 @pytest.mark.parametrize("name", ["mlp", "lstm", "gpt"])
 def test_a_step_under_autocast_agrees_with_the_hand_written_and_is_measured(load, name):
     rows = load("amp_step").measure(name, quick=True)

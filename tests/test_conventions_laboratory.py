@@ -231,7 +231,6 @@ def test_points_are_read_back():
     assert arguments_of("self=[[1, 0], [0, 1]]")["self"].shape == (2, 2)
 
 
-@pytest.mark.one_in(2)
 @pytest.mark.parametrize("row", SHIPPED, ids=lambda row: f"{row.operator}-{row.argument}")
 def test_each_row_agrees_with_jax(row):
     """A live ``jax.grad`` of the function that the row names."""

@@ -181,7 +181,6 @@ def gradients(op, plan, values, grad):
     return results if plan.route is None else plan.routed(arguments, results)
 
 
-@pytest.mark.one_in(2)
 @named(FORMULAS)
 def test_formulas_are_the_derivatives_of_their_kernels(op):
     values, wanted = sample(op)

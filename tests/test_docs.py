@@ -165,7 +165,6 @@ def test_a_wrong_block_fails(name, tmp_path):
 DOCUMENTED = [op for op in REGISTRY.values() if ">>>" in (op.kernel.__doc__ or "")]
 
 
-@pytest.mark.one_in(2)
 @pytest.mark.parametrize("op", DOCUMENTED, ids=lambda op: op.full_name)
 def test_examples_of_operators_run(op):
     """doctest sees modules, functions and classes; the examples of operators stand in their kernels."""

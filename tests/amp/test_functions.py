@@ -34,7 +34,6 @@ def dtypes(out):
     return [str(out.dtype).partition(".")[2]]
 
 
-@pytest.mark.one_in(3)
 @pytest.mark.parametrize("call", CALLS)
 def test_dtypes_are_pytorch_s(call):
     for kind in ("float32", "bfloat16"):

@@ -58,7 +58,6 @@ def flat(out):
         yield from flat(x) if isinstance(x, tuple) else (x,)
 
 
-@pytest.mark.one_in(3)
 @pytest.mark.parametrize("kind, low", [("float32", "bfloat16"), ("bfloat16", "bfloat16"), ("float32", "float16")])
 @pytest.mark.parametrize("name", MODULES)
 def test_modules(name, kind, low):

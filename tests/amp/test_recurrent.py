@@ -29,7 +29,6 @@ def step(t, kind, state, low):
     return outs + [p.grad for p in (*leaves, *module.parameters()) if p.grad is not None]
 
 
-@pytest.mark.one_in(3)
 @pytest.mark.parametrize("low", ["bfloat16", "float16"])
 @pytest.mark.parametrize("state", STATES)
 @pytest.mark.parametrize("kind", KINDS)

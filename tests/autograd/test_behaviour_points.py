@@ -137,7 +137,6 @@ DELICATE = {
 }
 
 
-@pytest.mark.one_in(3)
 @pytest.mark.parametrize("name", DELICATE)
 @pytest.mark.parametrize("values", [(0.0, 1.0, 2.0), (-1.5, 0.5, 1.0)], ids=["zero", "signs"])
 def test_gradients_at_delicate_points(name, values):
@@ -174,7 +173,6 @@ SHAPES = {
 }
 
 
-@pytest.mark.one_in(3)
 @pytest.mark.parametrize("shapes", SHAPES)
 @pytest.mark.parametrize("name", BROADCAST)
 def test_broadcast_gradients(name, shapes):

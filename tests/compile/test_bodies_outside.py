@@ -159,7 +159,6 @@ GIVEN = [(make, kind, "immediate") for kind in FLOWS for make in (GRADIENTS if k
 GIVEN += [(make, "scan", "recorded") for make in HARD]
 
 
-@pytest.mark.one_in(3)
 @pytest.mark.parametrize(("make", "kind", "execution"), GIVEN, indirect=["execution"])
 def test_gradients(make, kind, execution):
     """They are those of the same steps written out, which are PyTorch's."""

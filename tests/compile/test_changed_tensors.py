@@ -104,7 +104,6 @@ CHANGES = [f for f in list(globals().values()) if callable(f) and f.__module__ =
 MANY = 24  # parameters, whose guards are loops; those of few are straight code
 
 
-@pytest.mark.one_in(2)
 @pytest.mark.parametrize("count", [2, MANY])
 @pytest.mark.parametrize("change", CHANGES, ids=lambda f: f.__name__)
 def test_a_step_sees_what_has_changed(change, count):

@@ -254,7 +254,6 @@ def written(a, w):
     return out
 
 
-@pytest.mark.one_in(3)
 @pytest.mark.parametrize("complex_", [False, True], ids=["real", "complex"])
 @pytest.mark.parametrize("name", SMOOTH)
 def test_derivatives(name, complex_):

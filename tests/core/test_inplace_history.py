@@ -129,7 +129,6 @@ def test_history(name):
     agree(f)
 
 
-@pytest.mark.one_in(3)
 @pytest.mark.parametrize("name", [name for name in HISTORIES if not name.startswith("a base becomes zero")])
 def test_second_derivatives(name):
     def f(t):

@@ -7,7 +7,6 @@ from dispatch_cases import BACKWARD, FORWARD, NAMED, NETWORKS, RARER, REORDERED
 from dispatch_kit import same_calls
 
 
-@pytest.mark.one_in(3)
 @pytest.mark.parametrize("script", [*FORWARD, *BACKWARD])
 def test_calls_and_their_arguments(script):
     same_calls(script)

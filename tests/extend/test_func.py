@@ -84,7 +84,6 @@ def around(f, t, at=None):
     return y, *t.autograd.grad(y.pow(2).sum(), x)
 
 
-@pytest.mark.one_in(2)
 @pytest.mark.parametrize("nest", NESTED)
 @pytest.mark.parametrize("make", [lambda t: wave, lambda t: mixed, lambda t: lambda v: layer(t)(v).sum()])
 def test_transforms_nest(nest, make):

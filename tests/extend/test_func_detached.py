@@ -28,7 +28,6 @@ def nested(t, f, nest):
     return f
 
 
-@pytest.mark.one_in(3)
 @pytest.mark.parametrize("nest", NESTS)
 @pytest.mark.parametrize("body", BODIES)
 def test_every_level_is_cut_off(body, nest):

@@ -32,7 +32,6 @@ def twice(f):
     return script
 
 
-@pytest.mark.one_in(4)
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_functions_of_one_tensor(name):
     def f(t, x):

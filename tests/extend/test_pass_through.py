@@ -75,7 +75,6 @@ def pointwise(op):
     return alike and {a.name for a in op.dynamic} <= {"self", "other", "exponent", "min", "max"}
 
 
-@pytest.mark.one_in(3)
 @pytest.mark.parametrize("op", [o for o in OPERATORS if not refuses(o)], ids=lambda o: o.full_name)
 def test_at_ordinary_points(op):
     found = sample(op)
@@ -98,7 +97,6 @@ def test_at_kinks(op):
     same(lambda: gradients([g.ravel() for g in grid], static, op))
 
 
-@pytest.mark.one_in(2)
 @pytest.mark.parametrize("text", sorted({text for text, _ in PAGE["cases"]()}))
 def test_at_the_points_of_the_page(text):
     def run():

@@ -62,7 +62,6 @@ RIGHT = {
 }
 
 
-@pytest.mark.one_in(2)
 @pytest.mark.parametrize("case", RIGHT)
 def test_graphs_compute_the_same_of_other_inputs(case):
     make, x = RIGHT[case]

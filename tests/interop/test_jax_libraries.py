@@ -34,7 +34,6 @@ def loss_of(m, x):
     return m(x).square().mean()
 
 
-@pytest.mark.one_in(2)
 @pytest.mark.parametrize("compiled", [False, True])
 @pytest.mark.parametrize("rule", RULES)
 def test_an_optimizer_of_optax(rule, compiled):

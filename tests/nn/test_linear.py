@@ -132,7 +132,6 @@ def test_interpolate_infinities():
 GRID = np.clip(r(2, 3, 4, 2), -1.4, 1.4)
 
 
-@pytest.mark.one_in(3)
 @pytest.mark.parametrize("align", [True, False])
 @pytest.mark.parametrize("padding", ["zeros", "border", "reflection"])
 @pytest.mark.parametrize("mode", ["bilinear", "nearest", "bicubic"])

@@ -123,7 +123,6 @@ def strides(made):
     return [(tuple(y.shape), y.stride()) for y in (made if isinstance(made, tuple) else (made,))]
 
 
-@pytest.mark.one_in(2)
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("cases,shape", [(CASES, IMAGE), (VOLUMES, VOLUME)], ids=["images", "volumes"])
 def test_results(cases, shape, layout):

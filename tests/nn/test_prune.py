@@ -45,7 +45,6 @@ STEPS = {
 }
 
 
-@pytest.mark.one_in(3)
 @pytest.mark.parametrize("kind", ["Linear", "Conv2d"])
 @pytest.mark.parametrize("second", [None, "l1", "ln", "mask", "ln share"])
 @pytest.mark.parametrize("first", STEPS)

@@ -25,7 +25,6 @@ FRACTIONAL = [
 ]  # fmt: skip
 
 
-@pytest.mark.one_in(2)
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
 @pytest.mark.parametrize("n, kernel, out", FRACTIONAL)
 def test_fractional_max_pool(n, kernel, out, dtype):
@@ -139,7 +138,6 @@ CONVOLUTIONS = [
 ]  # fmt: skip
 
 
-@pytest.mark.one_in(2)
 @pytest.mark.parametrize("kwargs", CONVOLUTIONS, ids=str)
 @pytest.mark.parametrize("n", [1, 2, 3])
 def test_gradients_of_convolutions(n, kwargs):

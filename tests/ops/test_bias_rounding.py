@@ -61,7 +61,6 @@ def test_transposed_convolutions_with_a_bias(kind):
         agree(code)
 
 
-@pytest.mark.one_in(3)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("corners", [False, True])
 @pytest.mark.parametrize("padding", ["zeros", "border", "reflection"])

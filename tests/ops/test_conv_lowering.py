@@ -52,7 +52,6 @@ WAYS = [
 ]
 
 
-@pytest.mark.one_in(2)
 @pytest.mark.parametrize(("kind", "way", "case"), WAYS)
 def test_a_way_agrees_with_xla_and_so_do_its_derivatives(kind, way, case):
     g, *arrays = made(case)

@@ -23,7 +23,6 @@ SYMMETRIC = {
 }
 
 
-@pytest.mark.one_in(3)
 @pytest.mark.parametrize("kind", SYMMETRIC)
 def test_ldl(kind):
     a, hermitian = SYMMETRIC[kind], kind == "hermitian"

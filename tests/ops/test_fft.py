@@ -29,7 +29,6 @@ def calls():
                 yield "t.fft." + form.format(name + ending)
 
 
-@pytest.mark.one_in(2)
 @pytest.mark.parametrize("case", [*calls()])
 def test_transforms(case):
     second = "ortho" not in case

@@ -51,7 +51,6 @@ def shown(form, results):
 ALL = [form for overloads in FORMS.values() for form in overloads]
 
 
-@pytest.mark.one_in(2)
 @pytest.mark.parametrize("form", ALL, ids=[f"{f.name}.{f.schema.overload}" for f in ALL])
 def test_each_overload(form):
     def run(t):

@@ -142,7 +142,6 @@ SINGLE = {"x.abs()", "x.sqrt()", "x.log()", "x.asin()", "x.acosh()", "x.sinc()",
           "x.clamp(-1.0, 2.0)", "x.nan_to_num()", "x % 1.5"}  # in float32 too  # fmt: skip
 
 
-@pytest.mark.one_in(2)
 @pytest.mark.parametrize("name", UNARY)
 def test_unary(name):
     kink(UNARY[name], POINTS, low=name in SINGLE)

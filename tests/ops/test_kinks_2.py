@@ -130,7 +130,6 @@ REDUCTIONS = cases("x", """
 """)  # fmt: skip
 
 
-@pytest.mark.one_in(2)
 @pytest.mark.parametrize("name", REDUCTIONS)
 def test_reductions(name):
     kink(REDUCTIONS[name], ROWS)

@@ -53,7 +53,6 @@ t.logdet(x @ x.mH) | L.pinv(x @ x.mH, hermitian=True) | L.eigvals(x).abs().sum(-
 NOT_SECOND = ("eigvals(", ".abs()", "lu(", "lu_factor", "L.cond(x, -2)", "-2)")
 
 
-@pytest.mark.one_in(2)
 @pytest.mark.parametrize("case", cases(ONE))
 @pytest.mark.parametrize("array", [A, BATCH, complex_of(A)], ids=["matrix", "batch", "complex"])
 def test_square(case, array):
@@ -131,7 +130,6 @@ SOLVES = [
 ]
 
 
-@pytest.mark.one_in(2)
 @pytest.mark.parametrize("case, x, y", SOLVES, ids=[f"{s[0]}-{i}" for i, s in enumerate(SOLVES)])
 def test_systems(case, x, y):
     product(case, "x, y", x, y, gradgrad="cholesky" not in case, jit=True)

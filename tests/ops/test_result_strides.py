@@ -34,7 +34,6 @@ def strides(x):
     return [strides(y) for y in x] if isinstance(x, tuple | list) else (x.shape, x.stride())
 
 
-@pytest.mark.one_in(3)
 @pytest.mark.parametrize("shape", [(3, 3), (2, 3, 3), (0, 0), (1, 1)], ids=str)
 @pytest.mark.parametrize("name", LAPACK)
 def test_of_lapack(name, shape):

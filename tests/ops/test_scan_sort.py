@@ -103,7 +103,6 @@ t.unique(x, return_inverse=True)
 t.unique_consecutive(x) | x.argsort(stable=True, dim=0)"""
 
 
-@pytest.mark.one_in(3)
 @pytest.mark.parametrize("case", cases(DTYPE_CASES))
 @pytest.mark.parametrize("array", [INTS, BOOLS, INTS.astype(np.uint8), HALF[0]], ids=["int", "bool", "uint8", "half"])
 def test_dtypes(case, array):

@@ -74,7 +74,6 @@ def dtypes_of(name):
     return INTS, INTS.astype(np.int8), BOOLS, HALF, BRAIN
 
 
-@pytest.mark.one_in(2)
 @pytest.mark.parametrize("name", FLOAT + SAME + PREDICATES)
 def test_dtypes_and_shapes(name):
     for x in (*dtypes_of(name), EDGES.astype(np.float32)[:6], SCALAR):

@@ -103,7 +103,6 @@ def test_steps_and_state(name, options):
         assert repr(ours[1]) == repr(theirs[1])
 
 
-@pytest.mark.one_in(2)
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("dtype", ["float32", "complex128"])
 def test_dtypes(name, dtype):
@@ -347,7 +346,6 @@ LBFGS = [
 
 
 @pytest.mark.once
-@pytest.mark.one_in(2)
 @pytest.mark.parametrize("options", LBFGS)
 @pytest.mark.parametrize("function", [rosenbrock, quartic])
 def test_lbfgs(function, options):

@@ -386,7 +386,6 @@ OF_SPARSE = {
 }
 
 
-@pytest.mark.one_in(2)
 @pytest.mark.parametrize(
     ("f", "layout"), [*[(f, "coo") for f in OF_SPARSE], *[("whole gradient", layout) for layout in SPARSE][1:]]
 )
