@@ -96,7 +96,7 @@ ONCE = frozenset((
     "test_declarations", "test_derive", "test_device", "test_distributed", "test_docs", "test_dtypes",
     "test_example_scripts", "test_faults", "test_first_use", "test_geometry", "test_identity", "test_imports",
     "test_kernel_store", "test_layers", "test_layout", "test_numpy_elements", "test_numpy_programs", "test_opcheck",
-    "test_operators_page", "test_plan", "test_processes", "test_promotion", "test_run", "test_schema",
+    "test_operators_page", "test_plan", "test_processes", "test_promotion", "test_run", "test_sampling", "test_schema",
     "test_second_cpu", "test_sharding", "test_site", "test_spanning", "test_stubs", "test_workers",
 ))  # fmt: skip
 

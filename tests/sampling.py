@@ -1,6 +1,7 @@
 """The tests that `make test` leaves to `make test-all`; see ``make_sample.py``, which chooses them.
 
-``sample.txt`` has a line for each test function, and in it checksums of the names of the cases that are left out.
+``sample.txt`` has a line for each file, and after it one for each test function in it, with checksums of the names of
+the cases that are left out.
 """
 
 from __future__ import annotations
@@ -19,8 +20,14 @@ def _checksum(name: str) -> str:
 
 @functools.cache
 def _left() -> dict[str, frozenset[str]]:
-    lines = [line.split() for line in PLACE.read_text().splitlines()] if PLACE.exists() else []
-    return {line[0]: frozenset(line[1:]) for line in lines if line and line[0] != "#"}
+    found, file = {}, ""
+    for line in PLACE.read_text().splitlines() if PLACE.exists() else ():
+        name, *sums = line.split()
+        if not sums:
+            file = name
+        elif name != "#":
+            found[f"{file}::{name}"] = frozenset(sums)
+    return found
 
 
 def left_out(name: str) -> bool:
@@ -30,10 +37,11 @@ def left_out(name: str) -> bool:
 
 def write(names: list[str]) -> None:
     """Note the tests that are left out."""
-    lines: dict[str, set[str]] = defaultdict(set)
+    files: dict[str, dict[str, set[str]]] = defaultdict(lambda: defaultdict(set))
     for name in names:
-        lines[name.partition("[")[0]].add(_checksum(name))
-    text = "".join([f"{test} {' '.join(sorted(lines[test]))}\n" for test in sorted(lines)])
-    PLACE.write_text(
-        f"# Written by `make sample`: checksums of the cases that `make test` leaves to `make test-all`.\n{text}"
-    )
+        file, _, test = name.partition("[")[0].partition("::")
+        files[file][test].add(_checksum(name))
+    lines = ["# Written by `make sample`: checksums of the cases that `make test` leaves to `make test-all`."]
+    for file, tests in sorted(files.items()):
+        lines += [file, *[f"{test} {' '.join(sorted(sums))}" for test, sums in sorted(tests.items())]]
+    PLACE.write_text("\n".join([*lines, ""]))
