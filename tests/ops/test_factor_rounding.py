@@ -27,3 +27,26 @@ def test_a_factor_is_rounded_as_in_pytorch(name, kind):
     theirs = FACTORS[name](torch, *given)
     ours = FACTORS[name](torchlike, *torchlike.from_numpy(given.float().numpy()).to(getattr(torchlike, kind)))
     assert (torch.from_numpy(ours.float().numpy()) != theirs.float()).sum() < 20
+
+
+SLOPES = {
+    "times a number": lambda t, x: x * 0.3,
+    "a number times": lambda t, x: 0.3 * x,
+    "over a number": lambda t, x: x / 0.3,
+    "times a tensor of no dimension": lambda t, x: x * t.tensor(0.3),
+    "tanh": lambda t, x: x.tanh(),
+    "sigmoid": lambda t, x: x.sigmoid(),
+}
+
+
+@pytest.mark.parametrize("kind", ["float16", "bfloat16"])
+@pytest.mark.parametrize("name", SLOPES)
+def test_gradients_are_rounded_once(name, kind):
+    """A number in them is none of 16 bits: 0.3 would be 0.30078, and so all gradients of the layers below."""
+    given = torch.randn(2, 20000, generator=torch.Generator().manual_seed(5)).to(getattr(torch, kind))
+    x = given[0].clone().requires_grad_()
+    SLOPES[name](torch, x).backward(given[1])
+    y, grad = torchlike.from_numpy(given.float().numpy()).to(getattr(torchlike, kind))
+    y.requires_grad_()
+    SLOPES[name](torchlike, y).backward(grad)
+    assert (torch.from_numpy(y.grad.float().numpy()) != x.grad.float()).sum() < 20

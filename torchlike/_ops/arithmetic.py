@@ -157,10 +157,15 @@ def _factors(self, other):
     return {"self": "other", "other": "self"} if self.weak_type else "self other"
 
 
+def _times(grad, other):
+    """``grad * other``, where a number is not rounded to 16 bits first."""
+    return widely(lax.mul, *jnp.broadcast_arrays(grad, other)) if is_reduced(grad) else grad * other
+
+
 @pointwise("mul.Tensor(Tensor self, Tensor other) -> Tensor",
     aten={"out": "out"}, operator="*", saved=_factors, edges=_number_last,
-           jvp="kernel", vjp={"other": lambda grad, self: grad * conj(self),
-                              "self": lambda grad, other: grad * conj(other)})  # fmt: skip
+           jvp="kernel", vjp={"other": lambda grad, self: _times(grad, conj(self)),
+                              "self": lambda grad, other: _times(grad, conj(other))})  # fmt: skip
 def mul(self, other):
     """Elementwise product; shapes broadcast, dtypes promote.
 
@@ -173,6 +178,10 @@ def mul(self, other):
     return _by("mul", _product, rules.promote, self, other)
 
 
+def _over(grad, other):
+    return widely(lax.div, *jnp.broadcast_arrays(grad, other)) if is_reduced(grad) else grad / other
+
+
 def _div_other(grad, self, other):
     slope = conj((self / other) / other)
     return -grad * slope
@@ -182,7 +191,7 @@ def _div_other(grad, self, other):
     "div.Tensor(Tensor self, Tensor other) -> Tensor",
     aten={"out": "out"},
     operator="/",
-    vjp={"other": _div_other, "self": lambda grad, other: grad / conj(other)},
+    vjp={"other": _div_other, "self": lambda grad, other: _over(grad, conj(other))},
 )
 def div(self, other):
     """Elementwise quotient; integers divide as floats. ``rounding_mode`` may be None, "trunc" or "floor".

@@ -21,6 +21,7 @@ from torchlike._ops._elementwise import (
     unary,
     wide,
     wide_dtype,
+    widely,
 )
 
 
@@ -387,7 +388,7 @@ def _tanh(x):
 tanh = unary(
     "tanh",
     _tanh,
-    lambda grad, result: grad * conj(1 - result * result),
+    lambda grad, result: widely(lambda g, y: g * conj(1 - y * y), grad, result),
     backward=("tanh_backward(Tensor grad_output, Tensor output) -> Tensor", {"output": "result"}),
     doc="Elementwise hyperbolic tangent.",
     shows="0.5 -> 0.4621",
@@ -426,10 +427,20 @@ atanh = unary(
     doc="Elementwise inverse hyperbolic tangent.",
     shows="0.5 -> 0.5493",
 )
+
+
+def _sigmoid_grad(grad, result):
+    if kind(result) == "c":
+        return grad * conj((1 - result) * result)
+    if grad.dtype == np.float16:  # PyTorch rounds each step of these, and no step of bfloat16
+        return grad * (1 - result) * result
+    return widely(lambda g, y: g * (1 - y) * y, grad, result)
+
+
 sigmoid = unary(
     "sigmoid",
     lax.logistic,
-    lambda grad, result: grad * conj((1 - result) * result),
+    _sigmoid_grad,
     backward=("sigmoid_backward(Tensor grad_output, Tensor output) -> Tensor", {"output": "result"}),
     doc="Elementwise ``1 / (1 + exp(-input))``.",
     shows="0.5 -> 0.6225",
