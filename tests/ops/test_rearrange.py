@@ -181,6 +181,7 @@ ERRORS = [
     (lambda t, x: t.isin(1, 2), "isin"),
     (pad((1,)), "must be divisible by 2"),
     (pad((1,) * 6), "less than or equal to two times the input dimension but got padding length 6"),
+    (pad((1,) * 6, "reflect"), "less than or equal to two times the input dimension but got padding length 6"),
     (pad((-3, -3)), "negative"),
     (pad((1, 1), "foo"), "Unrecognised padding mode foo"),
     (pad((4, 0), "reflect"), "less than the corresponding input dimension, but got: padding .4, 0. at dimension 1"),

@@ -9,6 +9,14 @@ from torchlike._decl.op import op
 from torchlike._ops.shape import cast
 
 
+def _check_length(pad, ndim):
+    if len(pad) > 2 * ndim:
+        raise RuntimeError(
+            "Padding length should be less than or equal to two times the input dimension but got padding length "
+            f"{len(pad)} and input of dimension {ndim}"
+        )
+
+
 def _pairs(pad, ndim):
     """(low, high) for each dimension; PyTorch lists them from the last dimension on."""
     pairs = [(0, 0)] * ndim
@@ -29,11 +37,7 @@ def constant_pad_nd(self, pad, value):
     "negative cuts."""
     if len(pad) % 2:
         raise RuntimeError(f"Length of pad must be even but instead it equals {len(pad)}")
-    if len(pad) > 2 * self.ndim:
-        raise RuntimeError(
-            "Padding length should be less than or equal to two times the input dimension but got padding length "
-            f"{len(pad)} and input of dimension {self.ndim}"
-        )
+    _check_length(pad, self.ndim)
     pairs = _pairs(pad, self.ndim)
     for dim, (n, (low, high)) in enumerate(zip(self.shape, pairs, strict=True)):
         if n + low + high < 0 or n + min(low, 0) + min(high, 0) < 0:
@@ -80,6 +84,7 @@ def _check(name, dim, n, low, high, shape):
 
 def _padded(name, x, pad):
     count = len(pad) // 2
+    _check_length(pad, x.ndim)
     if len(pad) not in (2, 4, 6) or x.ndim not in (count + 1, count + 2):
         raise NotImplementedError(f"Padding size {len(pad)} is not supported for {x.ndim}D input tensor.\n{_SUPPORTED}")
     pairs = _pairs(pad, x.ndim)
