@@ -75,7 +75,8 @@ def test_an_error_of_the_function_happens_after_what_it_has_changed():
     same(*found)
 
 
-def test_an_error_of_the_program_leaves_all_as_it_was(monkeypatch):
+@pytest.mark.parametrize("directly", [False, True])
+def test_an_error_of_the_program_leaves_all_as_it_was(monkeypatch, directly):
     w = world()
 
     @torch.compile(fullgraph=True)
@@ -92,6 +93,8 @@ def test_an_error_of_the_program_leaves_all_as_it_was(monkeypatch):
 
     with pytest.raises(MemoryError):
         leaves = [x2()]
+        direct = types.SimpleNamespace(takes=lambda values: directly, execute=fail, collect=None)
+        monkeypatch.setitem(program.run_alone.__globals__, "direct", direct)
         monkeypatch.setitem(program.run_alone.__globals__, "early", fail)
         program.run_alone(leaves, program.numbers())
     same(before, numbers(vars(w)))

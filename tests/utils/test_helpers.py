@@ -20,7 +20,7 @@ def module(t, name):
 
 REFUSING = [
     "ao.quantization.quantize_fx.prepare_fx", "ao.quantization.AffineQuantizedObserverBase", "ao.nn.quantized.PReLU",
-    "quantization.fuse_conv_bn_jit", "nested.nested_tensor",
+    "ao.quantization.fuse_conv_bn_jit", "nested.nested_tensor",
     "distributed.fsdp.share_comm_ctx",
 ]  # fmt: skip
 
