@@ -89,22 +89,8 @@ def run_loss(edge: tuple[Node, int], seed: Any, keep: bool) -> None:
     """As ``run`` from one root, to all leaves and without history: the shortest way."""
     roots, (node, nr) = (edge,), edge
     task = _Task(roots, keep, False, True, ())
-    if node._ex is not None or node._arity != 1:
-        seed = task.fitting(node, nr, seed)
-        task.deliver(node, nr, seed)
-    else:
-        task.buffers[node] = [seed]
-    if anomaly.current.enabled or task.depth % _DEPTH == _DEPTH - 1:
-        (_in_thread if task.depth % _DEPTH == _DEPTH - 1 else _run)(task, roots)
-        return
-    before = state.grad, state.task
-    state.grad, state.task = False, task
-    try:
-        task.run_values()
-        for callback in task.callbacks:  # what a callback queues runs too
-            callback()
-    finally:
-        state.grad, state.task = before
+    task.deliver(node, nr, seed if node._ex is None else task.fitting(node, nr, seed))
+    (_in_thread if task.depth % _DEPTH == _DEPTH - 1 else _run)(task, roots)
 
 
 _DEPTH = 20  # backwards within backwards before another thread takes over, with a stack of its own
