@@ -482,6 +482,7 @@ def test_arrays_of_other_kinds_and_other_settings_are_left_to_jit():
 @pytest.mark.parametrize("fewest", [0, 64])  # what it replaces is overwritten, or not
 def test_a_program_that_is_called_again_has_its_executable(fewest, monkeypatch):
     monkeypatch.setattr(programs, "_FEW", fewest)
+    monkeypatch.setattr(programs, "_MANY", 3)
     x, counter = torch.ones(3), torch.zeros(3)
 
     @torch.compile(fullgraph=True)
@@ -492,6 +493,17 @@ def test_a_program_that_is_called_again_has_its_executable(fewest, monkeypatch):
     results = [step(torch.full((3,), float(k))).tolist() for k in range(6)]
     ((_, program),) = [pair for pairs in step.programs.values() for pair in pairs]
     assert direct_of(program) and results == [[2.0 * total] * 3 for total in (0, 1, 3, 6, 10, 15)]
+
+
+def test_a_program_of_few_inputs_is_left_to_jit():
+    @torch.compile(fullgraph=True)
+    def double(x):
+        return x * 2
+
+    for _ in range(4):
+        double(torch.ones(3))
+    ((_, program),) = [pair for pairs in double.programs.values() for pair in pairs]
+    assert program.direct is None
 
 
 def direct_of(program):

@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from torchlike._transforms.capture.program import Program
 
 _LEAF = jax.tree.structure(0)
-_RUN = "map(direct.collect, map(direct.execute, [values])) if direct.takes(values) else starmap(early, [values])"
 
 
 class Unsettled(Exception):
@@ -127,7 +126,7 @@ def ahead(program: Program, hold: Callable[[], bool], shown: bool) -> Callable[.
     w.add("try:")
     with w.block():
         w.add(*[f"{w.name(s)}.value = tokens[{i}]" for i, s in enumerate(lent)])
-        w.add(f"[outs] = {_RUN}")
+        w.add(f"[outs] = {_launch(program)}")
         w.add(f"if not (hold() and holds(leaves{', True' if lent else ''})):", "    raise Stale")
         if program.errors:
             w.add("if failed:", "    examine()")
@@ -151,6 +150,14 @@ def _begin(w: Writer, program: Program) -> None:
 
 def _computed(w: Writer, m: Computed) -> str:
     return f"c{w.name(m.get)}"
+
+
+def _launch(program: Program) -> str:
+    """What gives the results of ``values``, in a list."""
+    usual = "starmap(early, [values])"
+    if program.direct is None:
+        return usual
+    return f"map(direct.collect, map(direct.execute, [values])) if direct.takes(values) else {usual}"
 
 
 def _writer(program: Program) -> Writer:
@@ -244,7 +251,7 @@ def _compute(w: Writer, program: Program, shown: bool) -> None:
     if program.donated:
         w.add(f"if max(map(getrefcount, islice(values, {program.donated}))) > {limit} or SHARING:")
         w.add(f"    unshare(values, {limit})")
-    w.add(f"kept.extend({_RUN})", "[outs] = kept")  # one call: see Note [Donation]
+    w.add(f"kept.extend({_launch(program)})", "[outs] = kept")  # one call: see Note [Donation]
     if program.errors:
         w.add(f"failed.append(outs[{program.flags}])")
 

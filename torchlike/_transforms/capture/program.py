@@ -76,6 +76,7 @@ _ORDER = ("storage", "arg", "grad", "dynamic")  # of a program's inputs
 _ATTEMPTS = 100  # at finishing or undoing a call that is interrupted again and again
 _SMALL = 4096  # bytes below which equal outputs become one array
 _COPIED, _FEW = 1 << 20, 64  # bytes and arrays up to which what a program replaces is not overwritten; see Note [Ahead]
+_MANY = 256  # inputs from which the executable is called at once: with 161 that gains nothing, with 602 some percent
 _WASTED = 3  # runs for nothing after which a program waits for its guards
 
 
@@ -99,7 +100,7 @@ class Program:
         adding: what is held by all that add to ``.grad``, if the program does.
         effects, kept: what it does to Python objects, or None, and how the tensors are made that it gives them.
         again: whether it may run again; else only for the call that was traced.
-        direct: how its executable is called where ``early`` need not be asked.
+        direct: how its executable is called where ``early`` need not be asked; None for programs of few inputs.
         hold: the guards that are asked while it computes, or None. wasted: how often they did not hold then.
     """
 
@@ -210,7 +211,7 @@ class Program:
             return run(*values[:others], *numbers.spread(values[others:]))
 
         self.calls_host = axis is not None or calls_host(early)
-        self.direct = Direct(None)
+        self.direct: Direct | None = None
         self.owned = {id(s) for s in self.fixed}
         values = [settled(s.value) for s in self.fixed[: len(self.replaced)]]
         self.lent = 0 if self.calls_host or set(map(type, values)) - {Array} else len(values)
@@ -221,7 +222,7 @@ class Program:
             self.early = together.spread(program, axis)
             return
         self.early = self._jitted(program, self.donated)
-        if not self.calls_host:
+        if len(left) >= _MANY and not self.calls_host:
             self.direct = Direct(self.early)
         if stays():
             layout = constraint_of(early)
