@@ -5,10 +5,10 @@
 runs every test once, under coverage.py, and writes ``tests/sample.txt``. What a test runs is, first, each branch of
 the package's code that it takes, and then each kernel that it calls (the operator, and which static arguments it
 has), since a kernel's code runs only where it is traced for the first time. The quickest case of each test function
-runs at any rate, and whatever is quick. To these, others are added greedily, by how much that is new they run for
-each second that they take, until everything is run by one; then again until everything is run by two, as long as they
-take no more than a given part of the time of all. A test that ``sample.txt`` does not know runs: those that came
-after it are not left out.
+runs at any rate, and every example, and whatever is quick. To these, others are added greedily, by how much that is
+new they run for each second that they take, until everything is run by one; then again until everything is run by
+two, as long as they take no more than a given part of the time of all. A test that ``sample.txt`` does not know runs:
+those that came after it are not left out.
 """
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ from in_turns import TESTS
 FOLDER = "TORCHLIKE_SAMPLE"  # for the processes that run tests: where they write what each of them ran
 PACKAGE = TESTS.parent / "torchlike"
 PART = 0.28  # of the time of all tests, which those that are chosen may take
+ALWAYS = "tests/test_docs.py::"  # tests that all run: every example of the documentation does
 QUICK = 0.012  # seconds: a test that takes less runs at any rate, as half of them do in a thirtieth of all time
 TIMES = 2  # that each branch and kernel is run, if time allows
 
@@ -195,10 +196,10 @@ def chosen(tests: list[Ran], part: float) -> set[int]:
 
 
 def at_any_rate(tests: list[Ran]) -> Iterator[int]:
-    """The quickest case of each test, what is quick, and what failed: what else that would run is not known."""
+    """The quickest case of each test, examples, what is quick, and what failed: what else it would run is not known."""
     quickest: dict[str, int] = {}
     for i, test in enumerate(tests):
-        if test.failed or test.seconds < QUICK:
+        if test.failed or test.seconds < QUICK or test.name.startswith(ALWAYS):
             yield i
         function = test.name.partition("[")[0]
         if test.seconds < tests[quickest.setdefault(function, i)].seconds:

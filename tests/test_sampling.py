@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import sampling
-from make_sample import QUICK, Kernels, Ran, chosen, kind
+from make_sample import ALWAYS, QUICK, Kernels, Ran, chosen, kind
 
 
 def ran(name, seconds, *features, failed=False):
@@ -37,6 +37,11 @@ def test_what_is_chosen(part, names, capsys):
     picked = {TESTS[i].name[6:].replace("[", "").rstrip("]") for i in chosen(TESTS, part)}
     assert picked == {*names.split()}
     assert f"{len(picked)} of {len(TESTS)} tests" in capsys.readouterr().out
+
+
+def test_examples_all_run():
+    assert not any(name.startswith(ALWAYS) for name in sampling._left())
+    assert len(chosen([ran(f"{ALWAYS}f[1]", 9.0, 1), ran(f"{ALWAYS}f[2]", 1.0, 1)], 0.1)) == 2
 
 
 def test_what_is_written_is_left_out_and_nothing_else(tmp_path, monkeypatch):
