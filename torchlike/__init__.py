@@ -122,5 +122,6 @@ __getattr__, __dir__ = on_first_use(
         "vmap": "func",
     }
     | dict.fromkeys(WIDE_NAMES, "_wide"),
+    below="_below",
     changing=("Storage",),
 )

@@ -56,6 +56,21 @@ def test_complex(name):
     check(call(name), np.array([1.5, 2.5]), np.array([0.5, 3.5]))
 
 
+PARTS = [0.0, 1.0, -2.5, INF, -INF, NAN]
+INFINITE = np.array([complex(a, b) for a in PARTS for b in PARTS])
+
+
+@pytest.mark.parametrize("name", ["add", "sub", "rsub", "index_add", "_foreach_add"])
+def test_infinite_parts_of_complex_sums(name):
+    """The second addend is multiplied by ``1 + 0j``, an infinite part of it by 0."""
+    sums = {
+        "index_add": lambda t, x, y: t.index_add(x, 0, t.arange(len(y)), y),
+        "_foreach_add": lambda t, x, y: t._foreach_add([x], [y])[0],
+    }
+    forward(sums.get(name, call(name)), *twice(INFINITE))
+    check(call("add"), INFINITE[:3], np.array([1.0, INF, 2.0]))
+
+
 @pytest.mark.parametrize("name", INTEGERS)
 def test_integers(name):
     forward(call(name), *twice(INTS))

@@ -228,6 +228,66 @@ REFUSED = [
     "t.lu_unpack(t.ones(3, 2), t.tensor([3, 4], dtype=t.int32))",
     "t.linalg.ldl_solve(t.eye(2), t.tensor([1, 3], dtype=t.int32), t.ones(2, 1))",
     "t.linalg.ldl_solve(t.eye(2), t.tensor([0, 2], dtype=t.int32), t.ones(2, 1))",
+    *[  # flags that are none: what is false of them is not False
+        case.format(flag)
+        for flag in ("0", "1.0", "''", "[]", "t.tensor(True)")
+        for case in (
+            "t.tensor([1.0], requires_grad={})",
+            "t.tensor([1.0], pin_memory={})",
+            "t.asarray([1.0], requires_grad={})",
+            "t.asarray(t.ones(1), copy={})",
+            "t.frombuffer(bytearray(4), dtype=t.float32, requires_grad={})",
+            "t.zeros(1, requires_grad={})",
+            "t.full((1,), 1.0, requires_grad={})",
+            "t.arange(1.0, requires_grad={})",
+            "t.rand(1, requires_grad={})",
+            "t.randperm(2, requires_grad={})",
+            "t.ones(1).new_tensor([1.0], requires_grad={})",
+            "t.ones(1).new_zeros(1, requires_grad={})",
+            "t.zeros_like(t.ones(1), requires_grad={})",
+            "t.hann_window(4, periodic={})",
+            "t.hann_window(4, requires_grad={})",
+            "t.sparse_coo_tensor([[0]], [1.0], requires_grad={})",
+            "t.sparse_coo_tensor([[0]], [1.0], check_invariants={})",
+            "t.sparse_csr_tensor([0, 1], [0], [1.0], requires_grad={})",
+        )
+    ],
+    *[
+        case.format("None")
+        for case in (
+            "t.tensor([1.0], requires_grad={})",
+            "t.tensor([1.0], pin_memory={})",
+            "t.frombuffer(bytearray(4), dtype=t.float32, requires_grad={})",
+            "t.ones(1).new_tensor([1.0], requires_grad={})",
+            "t.sparse_coo_tensor([[0]], [1.0], requires_grad={})",
+            "t.hann_window(4, {})",
+            "t.kaiser_window(4, True, {})",
+            "t.hamming_window(4, True, 0.5, {})",
+        )
+    ],
+    "t.hamming_window(4, True, beta=3.0)",
+    "t.stft(t.ones(8), 4, return_complex=1)",
+    "t.stft(t.ones(8), 4, onesided=0, return_complex=True)",
+    "t.kaiser_window(4, beta=3.0)",
+    *[
+        case.format(flag)
+        for flag in ("2.0", "'a'", "[]", "256", "-1", "t.tensor(1.0)", "t.ones(1).numpy()[0]")
+        for case in (
+            "t.ones((), requires_grad=True).backward(retain_graph={})",
+            "t.ones((), requires_grad=True).backward(create_graph={})",
+            "t.autograd.backward(t.ones((), requires_grad=True) * 1, create_graph={})",
+            "(lambda x: t.autograd.grad(x * 1, x, create_graph={}))(t.ones((), requires_grad=True))",
+            "(lambda x: t.autograd.grad(x * 1, x, allow_unused={}))(t.ones((), requires_grad=True))",
+        )
+    ],
+    "t.ones((), requires_grad=True).backward(create_graph=None)",
+    "(lambda x: t.autograd.grad(x * 1, x, materialize_grads=None))(t.ones((), requires_grad=True))",
+    "t.convolution(t.ones(1, 1, 4), t.ones(1, 1, 2), None, [1], [1, 0], [1], False, [0], 1)",
+    "t.convolution(t.ones(1, 1, 4, 4), t.ones(1, 1, 2, 2), None, [1, 1], [1, 1, 0, 0], [1, 1], False, [0, 0], 1)",
+    "t.linalg.qr(t.ones(3, 2, requires_grad=True), mode='r').R.sum().backward()",
+    "t.ones(2, 2, dtype=t.float16).fill_diagonal_(1e6)",
+    "t.ones(4, 2).fill_diagonal_(1e300, wrap=True)",
+    "t.ones(2, 2).fill_diagonal_(t.ones(1))",
 ]
 
 
@@ -247,6 +307,24 @@ def test_what_pytorch_refuses_is_refused(case):
 
 
 TAKEN = [
+    "t.zeros(1, requires_grad=None)",
+    "t.rand(1, requires_grad=None) < 1",
+    "t.asarray([1.0], requires_grad=None, copy=None)",
+    "(lambda x: t.autograd.grad(x * 1, x, retain_graph=2, create_graph=0))(t.ones((), requires_grad=True))[0]",
+    "t.linalg.qr(t.ones(3, 2, requires_grad=True), mode='r').R.isfinite()",
+    "t.ones(2, 2).fill_diagonal_(t.tensor(3))",
+    *[
+        f"t.ones({s}, dtype=t.{d}).fill_({v})"
+        for s in ("()", "1, 1")
+        for d, v in (("float16", 1e6), ("bfloat16", -1e40))
+    ],
+    "t.full((1,), 1e6, dtype=t.float16)",
+    "t.scalar_tensor(-1e6, dtype=t.float16)",
+    "t.full_like(t.ones(1, dtype=t.float16), 1e6)",
+    "t._addmm_activation(t.ones(2), -t.ones(2, 3), t.ones(3, 2), beta=2, alpha=0.5)",
+    "t._addmm_activation(t.ones(2), -t.ones(2, 3), t.ones(3, 2), out=t.empty(0))",
+    "t._unsafe_index(t.arange(3), [t.tensor([2])])",
+    "t._euclidean_dist(t.ones(2, 2), t.zeros(1, 2))",
     "t.ones(3, dtype=t.uint8).scatter(0, t.tensor([0]), -5)",
     "t.index_fill(t.ones(3), 0, t.tensor([0]), float('inf'))",
     "t.index_fill(t.ones(3, dtype=t.bool), 0, t.tensor([0]), 300)",

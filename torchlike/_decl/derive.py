@@ -370,7 +370,10 @@ def default_plan(kernel: Kernel, static: Static, avals: Avals, wanted: Indices) 
 
         return rules.adjoint(f, *(inputs[i] for i in wanted))(tuple(values[len(present) + len(outputs) :]))
 
-    jaxpr = wide_sums(jax.make_jaxpr(back)(*(avals[i] for i in present), *(outs[i] for i in (*outputs, *diff))))
+    try:
+        jaxpr = wide_sums(jax.make_jaxpr(back)(*(avals[i] for i in present), *(outs[i] for i in (*outputs, *diff))))
+    except rules.NoDerivative as error:
+        return _refusing_plan(kernel.declaration, wanted, outs, diff, RuntimeError(*error.args))
     keep = [i in kept for i in present] + [True] * (len(outputs) + len(diff))
     pruned, used = dce_jaxpr(jaxpr.jaxpr, [True] * len(wanted), instantiate=keep)
     saved = tuple(i for i, u in zip(present, used, strict=False) if u)

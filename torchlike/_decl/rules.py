@@ -134,6 +134,10 @@ def total(x: jax.Array, axes: Any = None, keepdims: bool = False) -> jax.Array:
     return jnp.sum(x, axes, keepdims=keepdims, dtype=None if half else x.dtype)
 
 
+class NoDerivative(RuntimeError):
+    """Raised by a rule of jax for what has no derivative: the backward raises a RuntimeError of its message."""
+
+
 def undefined(error: Exception) -> Formula:
     """The formula of a derivative that does not exist: its backward raises ``error``."""
 

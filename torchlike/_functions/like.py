@@ -160,6 +160,7 @@ def new_tensor(self, data, *, dtype=None, device=None, requires_grad=False, layo
     if layout is not None:
         demand_strided("new_tensor", layout)
     kind, device = _asked("new_tensor", self, dtype, device)
+    arguments.bools("new_tensor", requires_grad=requires_grad)
     convert.warn_of_copy(data, "tensor.new_tensor")
     return convert.new_tensor(data, kind, device, requires_grad)
 

@@ -13,7 +13,7 @@ from torchlike._core.dispatch.dispatch import call
 from torchlike._core.dispatch.inplace import call_inplace
 from torchlike._core.dispatch.out import call_out, put
 from torchlike._core.tensor import arguments
-from torchlike._core.tensor.arguments import bools
+from torchlike._core.tensor.arguments import bools, bools_or_none
 from torchlike._core.tensor.tensor import Tensor, value_of
 from torchlike._functions import host_samples as host
 from torchlike._functions import integer_ranges as ranges
@@ -29,6 +29,7 @@ def _made(op, name, size, static, numbers, dtype, device, generator, requires_gr
     ``sample(place, engine)`` makes the host's numbers, in the order in which they lie in memory at ``place``."""
     _demand_new(out)
     device = devices.default_device() if device is None else devices.as_device(device, name)
+    bools_or_none(name, requires_grad=requires_grad)
     if requires_grad and not (dtype.is_floating_point or dtype.is_complex):
         raise RuntimeError("Only Tensors of floating point and complex dtype can require gradients")
     place = place or host.Place(size, dtype)
@@ -51,9 +52,9 @@ def _demand_new(out):
 
 
 def _flagged(t, requires_grad):
-    if requires_grad:
-        bools("new tensor", requires_grad=requires_grad)
-        t._rg = True
+    if requires_grad is not False:
+        bools_or_none("new tensor", requires_grad=requires_grad)
+        t._rg = t._rg or bool(requires_grad)
     return t
 
 

@@ -14,8 +14,9 @@ from torchlike._base.once import discarding
 from torchlike._base.state import state
 from torchlike._core.conversion.convert import host, place
 from torchlike._core.conversion.device_moves import move
+from torchlike._core.conversion.factories import number_of
 from torchlike._core.conversion.indexing import assign
-from torchlike._core.conversion.numbers import demand_held, fitting
+from torchlike._core.conversion.numbers import demand_held, filling, fitting
 from torchlike._core.dispatch.dispatch import call
 from torchlike._core.dispatch.inplace import call_inplace
 from torchlike._core.dispatch.observers import redispatch, watched
@@ -107,7 +108,7 @@ def copy_(self, src, non_blocking=False):
 
 def _fill(run, self, value, number, tensor):
     if isinstance(value, bool | int | float | complex | np.generic):
-        return run(number, (self, fitting(self.dtype, value)), ())
+        return run(number, (self, filling(self.dtype, value, self.shape)), ())
     if not isinstance(value, Tensor):
         raise TypeError(
             f"fill_(): argument 'value' must be a Number or a Tensor of no dimensions, not {type(value).__name__}"
@@ -476,6 +477,7 @@ def fill_diagonal_(self, fill_value, wrap=False):
         raise RuntimeError(f"dimensions must larger than 1 (fill_diagonal_ got {self.ndim})")
     if self.ndim > 2 and len(set(self.shape)) > 1:
         raise RuntimeError(f"all dimensions of input must be of equal length (fill_diagonal_ got {list(self.shape)})")
+    fill_value = fitting(self.dtype, number_of("fill_diagonal_", "fill_value", fill_value))
     rows, columns = self.shape[0], self.shape[1]
     if wrap and self.ndim == 2 and rows > columns > 0:
         place_ = np.arange(0, rows * columns, columns + 1)

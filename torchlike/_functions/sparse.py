@@ -9,7 +9,7 @@ from torchlike._core.sparse import arithmetic as _arithmetic  # noqa: F401
 from torchlike._core.sparse import construction, lookups, products, rules, shapes, structure  # noqa: F401
 from torchlike._core.sparse.rules import recorded, replaced
 from torchlike._core.sparse.value import Compressed, Coo, coo_of, layout_name, unsupported, value
-from torchlike._core.tensor.arguments import as_dtype, as_ints
+from torchlike._core.tensor.arguments import as_dtype, as_ints, bools, bools_or_none
 from torchlike._core.tensor.tensor import (
     COMPRESSED,
     Tensor,
@@ -58,6 +58,8 @@ def sparse_coo_tensor(
     tensor([[0., 0., 3.],
             [4., 0., 0.]])
     """
+    bools("sparse_coo_tensor", requires_grad=requires_grad, pin_memory=pin_memory)
+    bools_or_none("sparse_coo_tensor", check_invariants=check_invariants, is_coalesced=is_coalesced)
     if values is None:
         if size is None and _is_size(indices):
             size = indices
@@ -76,6 +78,8 @@ def _compressed(name, layout):
         compressed_indices, plain_indices, values, size=None, *, dtype=None, device=None, pin_memory=False,
         requires_grad=False, check_invariants=None, **named,
     ):  # fmt: skip
+        bools(name, requires_grad=requires_grad, pin_memory=pin_memory)
+        bools_or_none(name, check_invariants=check_invariants)
         return construction.from_compressed(
             layout, compressed_indices, plain_indices, values, size, dtype, device, requires_grad, check_invariants
         )
@@ -119,6 +123,7 @@ def sparse_compressed_tensor(
     """As :func:`sparse_csr_tensor` or that of another compressed layout, by ``layout``."""
     makers = {sparse_csr: sparse_csr_tensor, sparse_csc: sparse_csc_tensor, sparse_bsr: sparse_bsr_tensor,
               sparse_bsc: sparse_bsc_tensor}  # fmt: skip
+    bools("sparse_compressed_tensor", pin_memory=pin_memory)
     if layout not in makers:
         raise RuntimeError(f"sparse_compressed_tensor: expected a compressed sparse layout, got {layout}")
     return makers[layout](

@@ -3,7 +3,7 @@
 from torchlike._base.frames import warn
 from torchlike._core.dispatch.dispatch import call
 from torchlike._core.tensor import arguments
-from torchlike._core.tensor.arguments import bools
+from torchlike._core.tensor.arguments import bools, bools_or_none
 from torchlike._core.tensor.tensor import Tensor
 from torchlike._functions import fourier
 from torchlike._functions._install import FUNCTIONS, both
@@ -66,6 +66,7 @@ def stft(input, n_fft, hop_length=None, win_length=None, window=None, center=Tru
     torch.Size([3, 9])
     """
     bools("stft", normalized=normalized)
+    bools_or_none("stft", onesided=onesided, return_complex=return_complex)
     n_fft, hop, win = _demand_arguments(
         "stft", input, window, n_fft=n_fft, hop_length=hop_length, win_length=win_length
     )

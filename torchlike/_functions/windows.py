@@ -25,8 +25,8 @@ def _window(name, length, numbers, options, values):
     dtype, device, requires_grad = options
     length = length if length.__class__ is int else arguments.as_int(name, "window_length", length)
     kind = dtypes.get_default_dtype() if dtype is None else dtypes.as_dtype(dtype)
-    given = {k: v for k, v in numbers.items() if v is not None}
-    _demand(name, length, kind, given)
+    given = {k: v for k, v in numbers.items() if v is not ...}
+    _demand(name, length, kind, numbers, given)
     if state.dispatch_modes:
         overload = "beta" if name == "kaiser_window" and "beta" in given else "_".join(given)
         return made(f"{name}.{overload or 'default'}", length, *given.values(), dtype=dtype, device=device,
@@ -39,12 +39,16 @@ def _window(name, length, numbers, options, values):
     return finish(value, dtype, device, requires_grad)
 
 
-def _demand(name, length, kind, given):
+def _demand(name, length, kind, numbers, given):
     periodic = given.get("periodic", True)
     if not isinstance(periodic, bool):
         raise TypeError(f"{name}(): argument 'periodic' (position 2) must be bool, not {type(periodic).__name__}")
-    if given and "periodic" not in given:
-        raise TypeError(f"{name}() received an invalid combination of arguments: {[*given]} are given after periodic")
+    if [*given] != [*numbers][: len(given)]:
+        raise TypeError(
+            f"{name}() received an invalid combination of arguments: of {[*numbers]} only {[*given]} are given"
+        )
+    for key, number in [*given.items()][1:]:
+        arguments.as_float(name, key, number)
     if not (kind.is_floating_point or kind.is_complex):
         raise RuntimeError(f"{name} expects floating point dtypes, got: {kind}")
     if kind.is_complex:
@@ -74,7 +78,7 @@ def _bessel(i, n, beta):
 
 
 @function()
-def hann_window(window_length, periodic=None, *, dtype=None, layout=None, device=None, pin_memory=False,
+def hann_window(window_length, periodic=..., *, dtype=None, layout=None, device=None, pin_memory=False,
                 requires_grad=False):  # fmt: skip
     """The Hann window, ``(1 - cos(x)) / 2``, of ``window_length`` points.@
     >>> torch.hann_window(4)
@@ -87,7 +91,7 @@ def hann_window(window_length, periodic=None, *, dtype=None, layout=None, device
 
 
 @function()
-def hamming_window(window_length, periodic=None, alpha=None, beta=None, *, dtype=None, layout=None, device=None,
+def hamming_window(window_length, periodic=..., alpha=..., beta=..., *, dtype=None, layout=None, device=None,
                    pin_memory=False, requires_grad=False):  # fmt: skip
     """The Hamming window, ``alpha - beta cos(x)`` (0.54 and 0.46), of ``window_length`` points.@
     >>> torch.hamming_window(4)
@@ -95,14 +99,14 @@ def hamming_window(window_length, periodic=None, alpha=None, beta=None, *, dtype
     """
     if layout is not None:
         demand_strided("hamming_window", layout)
-    weights = 0.54 if alpha is None else alpha, 0.46 if beta is None else beta
+    weights = 0.54 if alpha is ... else alpha, 0.46 if beta is ... else beta
     numbers = {"periodic": periodic, "alpha": alpha, "beta": beta}
     options = dtype, device, requires_grad
     return _window("hamming_window", window_length, numbers, options, lambda i, n: _cosines(i, n, *weights))
 
 
 @function()
-def blackman_window(window_length, periodic=None, *, dtype=None, layout=None, device=None, pin_memory=False,
+def blackman_window(window_length, periodic=..., *, dtype=None, layout=None, device=None, pin_memory=False,
                     requires_grad=False):  # fmt: skip
     """The Blackman window, ``0.42 - 0.5 cos(x) + 0.08 cos(2 x)``, of ``window_length`` points.@
     >>> torch.blackman_window(4)[1:]
@@ -116,7 +120,7 @@ def blackman_window(window_length, periodic=None, *, dtype=None, layout=None, de
 
 
 @function()
-def bartlett_window(window_length, periodic=None, *, dtype=None, layout=None, device=None, pin_memory=False,
+def bartlett_window(window_length, periodic=..., *, dtype=None, layout=None, device=None, pin_memory=False,
                     requires_grad=False):  # fmt: skip
     """The triangle from 0 to 1 and back, of ``window_length`` points.@
     >>> torch.bartlett_window(4)
@@ -129,7 +133,7 @@ def bartlett_window(window_length, periodic=None, *, dtype=None, layout=None, de
 
 
 @function()
-def kaiser_window(window_length, periodic=None, beta=None, *, dtype=None, layout=None, device=None, pin_memory=False,
+def kaiser_window(window_length, periodic=..., beta=..., *, dtype=None, layout=None, device=None, pin_memory=False,
                   requires_grad=False):  # fmt: skip
     """The Kaiser window of shape ``beta`` (12), of ``window_length`` points.@
     >>> torch.kaiser_window(5, False, 4.0)
@@ -137,7 +141,7 @@ def kaiser_window(window_length, periodic=None, beta=None, *, dtype=None, layout
     """
     if layout is not None:
         demand_strided("kaiser_window", layout)
-    shape = 12.0 if beta is None else beta
+    shape = 12.0 if beta is ... else beta
     numbers = {"periodic": periodic, "beta": beta}
     options = dtype, device, requires_grad
     return _window("kaiser_window", window_length, numbers, options, lambda i, n: _bessel(i, n, shape))

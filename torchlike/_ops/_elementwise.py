@@ -45,6 +45,13 @@ def _expanded(a, shape):
     return a if a.shape == shape else jnp.broadcast_to(a, shape)
 
 
+def once(x):
+    """``1 * x`` as PyTorch's sums multiply complex numbers: an infinite part makes the other one NaN."""
+    if kind(x) != "c":
+        return x
+    return x + lax.stop_gradient(lax.complex(-x.imag * 0, x.real * 0))
+
+
 def demand(name, x, kinds):
     """NotImplementedError unless the elements of ``x`` are of one of the kinds."""
     if kind(x) not in kinds:

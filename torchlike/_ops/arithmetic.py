@@ -15,6 +15,7 @@ from torchlike._ops._elementwise import (
     is_reduced,
     kind,
     no_derivative,
+    once,
     round_to,
     widely,
 )
@@ -28,7 +29,7 @@ def _number_last(self, other):
 def _plus(name, self, other, alpha, combine):
     self, other = broadcast(name, self, other)
     if isinstance(alpha, int):  # the default, 1; a given alpha is a traced value
-        return combine(self, other)
+        return combine(self, once(other))
     demand_factor(name, self, alpha)
     alpha = alpha.astype(self.dtype)  # short, as in PyTorch, where the arrays are
     if not jnp.issubdtype(self.dtype, np.floating):

@@ -34,12 +34,9 @@ def _geometry(weight, stride, padding, dilation, output_padding):
         expand("convolution", "stride", stride, n),
         expand("convolution", "dilation", dilation, n),
     )
-    if len(padding) == 2 * n:
-        pairs = tuple(zip(padding[::2], padding[1::2], strict=True))
-    else:
-        pairs = tuple((p, p) for p in expand("convolution", "padding", padding, n))
+    padding = expand("convolution", "padding", padding, n)
     extra = expand("convolution", "output_padding", output_padding, n)
-    return stride, tuple((lo, hi - e) for (lo, hi), e in zip(pairs, extra, strict=True)), dilation
+    return stride, tuple((p, p - e) for p, e in zip(padding, extra, strict=True)), dilation
 
 
 def _convolution_backward(
@@ -88,8 +85,8 @@ def _for_each_dimension(aten, input, weight, bias, *rest):
 def convolution(input, weight, bias, stride, padding, dilation, transposed, output_padding, groups):
     """Cross-correlation of input [N, C, *size] with weight [out, C / groups, *kernel], plus bias [out].
 
-    ``padding`` is one number for each dimension, or a (low, high) pair for each; a transposed
-    convolution is the adjoint of the convolution with the same weight [C, out / groups, *kernel].
+    ``padding`` is one number for all dimensions, or one for each; a transposed convolution is the adjoint of the
+    convolution with the same weight [C, out / groups, *kernel].
     No channels in, none out, as in PyTorch.
     """
     n = weight.ndim - 2
@@ -101,7 +98,7 @@ def convolution(input, weight, bias, stride, padding, dilation, transposed, outp
     _check_sizes(input, weight, bias, pairs, dilation, transposed, groups)
     if transposed:
         size = _transposed_size(input, weight, stride, pairs, dilation, output_padding)
-        geometry = _geometry(weight, stride, [p for pair in pairs for p in pair], dilation, output_padding)
+        geometry = _geometry(weight, stride, padding, dilation, output_padding)
         convolved = partial(transpose, size=size)
     else:
         geometry, convolved = (stride, pairs, dilation), convolve

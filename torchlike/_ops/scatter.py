@@ -10,7 +10,7 @@ from torchlike._base.dtypes import from_np, int64
 from torchlike._decl.op import op
 from torchlike._decl.words import aten, spelled
 from torchlike._ops import _overflow
-from torchlike._ops._elementwise import no_derivative, wide, widely
+from torchlike._ops._elementwise import no_derivative, once, wide, widely
 from torchlike._ops.index import (
     at_least_1d,
     check_range,
@@ -381,7 +381,7 @@ def index_add(self, dim, index, source, alpha):
     _demand_slices("index_add_", self, dim, index, source)
     if not self.size or not source.size:
         return self
-    source = source & _number(source, alpha) if self.dtype == bool else source * _number(source, alpha)
+    source = source & _number(source, alpha) if self.dtype == bool else once(source) * _number(source, alpha)
     x, source = at_least_1d(self), at_least_1d(source)
     if self.dtype.kind == "b":
         return _slices(x, dim, index).max(source).reshape(self.shape)

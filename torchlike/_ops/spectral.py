@@ -45,10 +45,23 @@ def _full_qr(a):
 
 @_full_qr.defjvp
 def _full_qr_jvp(values, dots):
-    raise RuntimeError(
+    raise rules.NoDerivative(
         "The QR decomposition is not differentiable when mode='complete' and nrows > ncols, because "
         "the last columns of Q "
         "are not determined; use mode='reduced', or .detach() the matrix"
+    )
+
+
+@jax.custom_jvp
+def _r_alone(a):
+    return jnp.zeros((0,), a.dtype), _qr(a, False)[1]
+
+
+@_r_alone.defjvp
+def _r_alone_jvp(values, dots):
+    raise rules.NoDerivative(
+        "The derivative of linalg.qr depends on Q, which is not computed when mode='r'. Please use "
+        "linalg.qr(A, mode='reduced') if you are going to differentiate through linalg.qr."
     )
 
 
@@ -62,8 +75,8 @@ def _full_qr_jvp(values, dots):
 def linalg_qr(A, mode):
     """(Q, R): orthonormal columns and an upper triangular matrix with ``A = Q @ R``.
 
-    ``mode``: "reduced", "complete" (Q is square) or "r" (Q is empty). Tall matrices are differentiable in
-    the reduced mode only.
+    ``mode``: "reduced", "complete" (Q is square) or "r" (Q is empty, and there is no derivative). Tall matrices are
+    differentiable in the reduced mode only.
 
     >>> import torchlike as torch
     >>> Q, R = torch.linalg.qr(torch.tensor([[3., 1.], [4., 2.]]))
@@ -76,8 +89,7 @@ def linalg_qr(A, mode):
             f"qr received unrecognized mode '{mode}' but expected one of 'reduced' (default), 'r', or 'complete'"
         )
     matrices("linalg.qr", A)
-    q, r = _qr(A, mode == "complete")
-    return (jnp.zeros((0,), A.dtype), r) if mode == "r" else (q, r)
+    return _r_alone(A) if mode == "r" else _qr(A, mode == "complete")
 
 
 @op("qr(Tensor self, bool some=True) -> (Tensor Q, Tensor R)", aten={"out": "Q"}, node="LinalgQrBackward",

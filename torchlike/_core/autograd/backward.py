@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -248,7 +249,7 @@ def backward(
         create_graph: record the backward, so that gradients can be differentiated.
         inputs: tensors (or edges of leaves; or a dict of them) that alone receive a gradient.
     """
-    usual = grad_tensors is None is grad_variables and inputs is None and not create_graph
+    usual = grad_tensors is None is grad_variables and inputs is None and create_graph is False
     if usual and _at_once(tensors, retain_graph):
         return
     plain = tensors.__class__ is Tensor and inputs is None and not state.function_modes  # nothing overrides the call
@@ -270,6 +271,8 @@ def backward(
         kwargs = {"grad_tensors": grad_tensors, "retain_graph": retain_graph, "create_graph": create_graph,
                   "inputs": inputs}  # fmt: skip
         return torch_function.hand_over(backward, relevant, (roots,), kwargs, "torch.autograd.backward")
+    create_graph = _flag(create_graph)
+    keep = create_graph if retain_graph is None else _flag(retain_graph)
     if create_graph:
         warnings.warn(_CYCLE, UserWarning, stacklevel=2)
     captures = ()
@@ -281,20 +284,30 @@ def backward(
             if isinstance(x, Tensor) and not nodes.is_leaf(_fresh(x)):
                 nodes.retain(x)
         captures = [_edge(x) for x in inputs]
-    keep = create_graph if retain_graph is None else retain_graph
     engine.run(roots, seeds, keep=keep, create=create_graph, captures=captures)
 
 
 def _at_once(root: Any, keep: bool | None) -> bool:
     """Run backward from the usual loss, a scalar, where nothing overrides or watches it; whether that was done."""
+    if keep is not None and keep.__class__ is not bool:
+        return False
     if root.__class__ is not Tensor or state.function_modes or state.active or DISPATCH.wrappers:
         return False
     edge: Any = root._edge
     seed = None if edge is None else _scalar_seed(root)
     if seed is None:
         return False
-    engine.run_loss(edge, seed, bool(keep))
+    engine.run_loss(edge, seed, keep is True)
     return True
+
+
+def _flag(x: Any) -> bool:
+    """A flag, or a byte that stands for one, as PyTorch takes them. TypeError or OverflowError for anything else."""
+    if x.__class__ is bool:
+        return x
+    if not 0 <= (number := operator.index(x)) < 256:
+        raise OverflowError(f"a flag must be a bool, or an integer from 0 to 255, not {number}")
+    return number != 0
 
 
 _CYCLE = (
@@ -371,12 +384,13 @@ def gradients(
     grad_outputs: Any = None,
     retain_graph: bool | None = None,
     create_graph: bool = False,
-    allow_unused: bool | None = False,
+    allow_unused: bool = False,
     is_grads_batched: bool = False,
     materialize_grads: bool = False,
 ) -> tuple[Any, ...]:
     """What ``grad`` gives, as a tuple; nothing overrides it."""
-    keep = create_graph if retain_graph is None else retain_graph
+    create_graph, allow_unused, materialize_grads = map(_flag, (create_graph, allow_unused, materialize_grads))
+    keep = create_graph if retain_graph is None else _flag(retain_graph)
     through = create_graph or bool(state.levels) or engine.kind_of_task()[1] is not None  # as tensors
     start = _start(roots, grad_outputs, through or is_grads_batched, is_grads_batched)
     wanted = _wanted(inputs, "grad")
@@ -440,7 +454,7 @@ def method_backward(
     inputs: Any = None,
 ) -> None:
     """Gradients of this tensor with respect to the leaves, added to their ``.grad``."""
-    if gradient is None is inputs and not create_graph and _at_once(self, retain_graph):
+    if gradient is None is inputs and create_graph is False and _at_once(self, retain_graph):
         return
     backward(self, gradient, retain_graph, create_graph, None, inputs)
 

@@ -30,6 +30,7 @@ def asarray(obj: Any, *, dtype: OptDtype = None, device: DeviceLike = None, copy
     copy is needed.
     """
     kind = None if dtype is None else arguments.as_dtype("asarray", "dtype", dtype)
+    arguments.bools_or_none("asarray", copy=copy, requires_grad=requires_grad)
     if isinstance(obj, Tensor):
         return _as_tensor(obj, kind, device, copy, requires_grad)
     if isinstance(obj, np.ndarray):
@@ -96,7 +97,7 @@ def from_file(
     kind = dtypes.get_default_dtype() if dtype is None else arguments.as_dtype("from_file", "dtype", dtype)
     t = of_storage(UntypedStorage.from_file(filename, False, (size or 0) * kind.itemsize), kind)
     t = t if device is None else t.to(device)
-    return t.requires_grad_() if requires_grad else t
+    return t if requires_grad is False else requiring(t, requires_grad)
 
 
 def frombuffer(
@@ -104,6 +105,7 @@ def frombuffer(
 ) -> Tensor:
     """A vector over the bytes of ``buffer`` from ``offset``, seen as ``dtype``; those that never change are copied."""
     kind = arguments.as_dtype("frombuffer", "dtype", dtype)
+    arguments.bools("frombuffer", requires_grad=requires_grad)
     try:
         raw = memoryview(buffer).cast("B")
     except TypeError:
@@ -133,4 +135,4 @@ def frombuffer(
             "copy the buffer if that is not meant.",
         )
     t = copied_array(array) if isinstance(buffer, bytes) else over_array(array)
-    return requiring(t, requires_grad) if requires_grad else t
+    return t if requires_grad is False else requiring(t, requires_grad)

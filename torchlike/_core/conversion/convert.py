@@ -23,7 +23,7 @@ from torchlike._core.conversion.storages import of_storage
 from torchlike._core.dispatch.observers import redispatch, subclassed, watched
 from torchlike._core.dispatch.view_calls import call_view
 from torchlike._core.overrides.torch_function import DOORS, unseen
-from torchlike._core.tensor.arguments import bools
+from torchlike._core.tensor.arguments import bools, bools_or_none
 from torchlike._core.tensor.memory_order import restride
 from torchlike._core.tensor.shared_memory import adopt, array_over, has_gaps, over
 from torchlike._core.tensor.storage import CAPTURES
@@ -76,12 +76,14 @@ def _finished(value: Any, device: DeviceLike, requires_grad: bool, stays: bool =
     t = fresh(value if stays else place(value, devices.as_device(device) if device is not None else None))
     if state.dispatch_modes:
         t = redispatch("lift_fresh.default", t)
-    return requiring(t, requires_grad) if requires_grad else t
+    return t if requires_grad is False else requiring(t, requires_grad)
 
 
 def requiring(t: Tensor, flag: Any = True) -> Tensor:
-    """A new tensor, which shall require grad as ``flag`` says; RuntimeError for a dtype that has no gradients."""
-    bools("new tensor", requires_grad=flag)
+    """A new tensor, which shall require grad if ``flag`` says so; RuntimeError for a dtype that has no gradients."""
+    bools_or_none("new tensor", requires_grad=flag)
+    if not flag:
+        return t
     if not (t.dtype.is_floating_point or t.dtype.is_complex):
         raise RuntimeError(f"Only Tensors of floating point and complex dtype can require gradients, not {t.dtype}")
     t.requires_grad = True
@@ -106,6 +108,8 @@ def tensor(
     tensor([[1, 2],
             [3, 4]])
     """
+    if requires_grad is not False or pin_memory is not False:
+        bools("tensor", requires_grad=requires_grad, pin_memory=pin_memory)
     warn_of_copy(data, "torch.tensor")
     return new_tensor(data, dtype, device, requires_grad)
 
@@ -127,7 +131,7 @@ def new_tensor(data: Any, dtype: Any = None, device: DeviceLike = None, requires
         detached = data.detach()
         options = {"dtype": dtype or data.dtype, "device": data.device if device is None else devices.as_device(device)}
         t = redispatch("_to_copy.default", detached, **options)
-        return requiring(t, requires_grad) if requires_grad else t
+        return t if requires_grad is False else requiring(t, requires_grad)
     if isinstance(data, Tensor | jax.Array):
         value = array_of(data) if isinstance(data, Tensor) else in_order(data)
         if device is None and isinstance(data, Tensor):

@@ -28,7 +28,7 @@ from torchlike._core.conversion.convert import (
     requiring,
     tensor,
 )
-from torchlike._core.conversion.numbers import fitting, of_number
+from torchlike._core.conversion.numbers import filling, of_number
 from torchlike._core.conversion.ramps import arange_values, demand_memory, elements, linspace_values, logspace_values
 from torchlike._core.dispatch.inplace import demand_distinct
 from torchlike._core.dispatch.observers import made
@@ -116,7 +116,7 @@ def without_entries(
     if layout not in EMPTY or out is not None:
         demand_strided(function, layout, out)
     t = EMPTY[layout](layout, shape, kind, device)
-    return requiring(t, requires_grad) if requires_grad else t
+    return t if requires_grad is False else requiring(t, requires_grad)
 
 
 def finish(
@@ -125,9 +125,9 @@ def finish(
     """A tensor of ``value`` on ``device``, or ``out`` with that value."""
     if out is not None:
         into(value, dtype, out, device)
-        return requiring(out, requires_grad) if requires_grad else out
+        return out if requires_grad is False else requiring(out, requires_grad)
     t = fresh(place(value, _device(device)))
-    return requiring(t, requires_grad) if requires_grad else t
+    return t if requires_grad is False else requiring(t, requires_grad)
 
 
 def _filled(value: np.ndarray, dtype: OptDtype, device: DeviceLike, requires_grad: bool, out: OptTensor) -> Tensor:
@@ -230,7 +230,7 @@ def strided(function: str, size: Iterable[int], stride: Sequence[int], dtype: dt
     base = fresh(place(constant((count,), dtype, device, None), _device(device)))
     t = call_view(views.as_strided, (base,), (shape, strides, 0))
     t._diff = None
-    return requiring(t, requires_grad) if requires_grad else t
+    return t if requires_grad is False else requiring(t, requires_grad)
 
 
 def empty_strided(size: Sequence[int], stride: Sequence[int], *, dtype: OptDtype = None, layout: OptLayout = None,
@@ -296,7 +296,7 @@ def full(size: Sequence[int], fill_value: Any, *, out: OptTensor = None, dtype: 
 
 def filled(shape: Shape, number: Number, kind: dtypes.dtype, device: DeviceLike = None) -> Any:
     """An array of one number, which ``kind`` must be able to hold."""
-    number = fitting(kind, number)
+    number = filling(kind, number, shape)
     if devices.as_device(device).type == "meta":
         return immediate.Abstract(shape, kind.np)
     return _filler(shape, kind.np)(float8.converted(np.array(number), kind.np))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 import jax.numpy as jnp
@@ -53,6 +54,13 @@ def fitting(dtype: dtype, number: Any) -> Any:
     if not fits:
         raise _overflow.error(dtype)
     return number
+
+
+def filling(dtype: dtype, number: Any, shape: Sequence[int]) -> Any:
+    """``number`` as one that fills a tensor of ``dtype``: a lone short float takes an infinity for what overflows."""
+    if dtype in _HALVES and math.prod(shape) == 1 and number.__class__ is float:
+        return math.copysign(math.inf, number) if abs(number) > float(jnp.finfo(dtype.np).max) else number
+    return fitting(dtype, number)
 
 
 def _whole(dtype: dtype, number: Any) -> tuple[bool, Any]:

@@ -126,6 +126,11 @@ def bools(function: str, **flags: Any) -> None:
             _wrong(function, name, "bool", x)
 
 
+def bools_or_none(function: str, **flags: Any) -> None:
+    """Demand bools, or None."""
+    bools(function, **{name: x for name, x in flags.items() if x is not None})
+
+
 def as_dtype(function: str, name: str, x: Any) -> dtypes.dtype:
     try:
         return dtypes.as_dtype(x)

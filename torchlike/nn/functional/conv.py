@@ -5,6 +5,7 @@ from torchlike._core.tensor import arguments
 from torchlike._core.tensor.tensor import Tensor
 from torchlike._functions._install import FUNCTIONS, function
 from torchlike._ops.conv import convolution
+from torchlike._ops.pad import constant_pad_nd
 
 __all__ = ["conv1d", "conv2d", "conv3d", "conv_tbc", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d"]
 
@@ -16,19 +17,19 @@ def _ints(name, what, value):
     return (value,) if value.__class__ is int else arguments.as_ints_or_int(1)(name, what, value)
 
 
-def _same_padding(name, weight, stride, dilation, padding):
-    """(low, high) pairs of ``padding='same'`` or ``'valid'``; the odd element goes to the high end."""
+def _named_padding(name, input, weight, stride, dilation, padding):
+    """The input and the numbers of ``padding='same'`` or ``'valid'``; the input has what the high ends have more."""
     n = weight.ndim - 2
     if padding == "valid":
-        return (0,) * n
+        return input, (0,) * n
     if padding != "same":
         raise RuntimeError(f"Invalid padding string: '{padding}'; {name}() knows 'same' and 'valid'")
     if any(s != 1 for s in stride):
         raise RuntimeError(f"padding='same' is not supported for strided convolutions (in {name}())")
     reach = [d * (k - 1) for d, k in zip(dilation * (n // len(dilation)), weight.shape[2:], strict=True)]
-    if all(r % 2 == 0 for r in reach):
-        return tuple(r // 2 for r in reach)
-    return tuple(p for r in reach for p in (r // 2, r - r // 2))
+    if any(r % 2 for r in reach):
+        input = call(constant_pad_nd, (input, 0), (tuple(p for r in reversed(reach) for p in (0, r % 2)),))
+    return input, tuple(r // 2 for r in reach)
 
 
 def _run(name, n, inputs, static):
@@ -53,28 +54,16 @@ def _forward(name, n, input, weight, bias, stride, padding, dilation, groups):
     if dilation.__class__ is not tuple:
         dilation = _ints(name, "dilation", dilation)
     if isinstance(padding, str):
-        padding = _same_padding(name, weight, stride, dilation, padding)
-    else:
-        if padding.__class__ is not tuple:
-            padding = _ints(name, "padding", padding)
-        _demand_each(name, n, padding)
+        input, padding = _named_padding(name, input, weight, stride, dilation, padding)
+    elif padding.__class__ is not tuple:
+        padding = _ints(name, "padding", padding)
     return _run(name, n, (input, weight, bias), (stride, padding, dilation, False, _ZEROS[n], groups))
-
-
-def _demand_each(name, n, padding):
-    """RuntimeError unless there is one padding, or one for each dimension: the operator takes pairs too."""
-    if len(padding) not in (1, n):
-        raise RuntimeError(
-            f"expected padding to be a single integer value or a list of {n} values to match the "
-            f"convolution dimensions, but got padding={list(padding)} (in {name}())"
-        )
 
 
 def _transposed(name, n, input, weight, bias, stride, padding, output_padding, groups, dilation):
     stride, padding = _ints(name, "stride", stride), _ints(name, "padding", padding)
     dilation = _ints(name, "dilation", dilation)
     output_padding = _ints(name, "output_padding", output_padding)
-    _demand_each(name, n, padding)
     return _run(name, n, (input, weight, bias), (stride, padding, dilation, True, output_padding, groups))
 
 
