@@ -176,6 +176,54 @@ def what_is_refused(rank):
 
 
 @case
+def gradients_of_parts(rank):
+    found = []
+    for placement in (R(), S(0), dt.Partial(), dt.Partial("max")):
+        for back in (None, R(), S(0), dt.Partial(), dt.Partial("avg")):
+            leaf = (numbers(4) * (rank + 1)).requires_grad_()
+            x = dt.DTensor.from_local(leaf, mesh_of("cpu", (2,)), [placement])
+            y = x.to_local(grad_placements=None if back is None else [back])
+            try:
+                (y * (y.detach() * 0 + rank + 2)).sum().backward()
+            except (RuntimeError, AssertionError):
+                y = None
+            found.append([y, leaf.grad])
+    return found
+
+
+@case
+def sums_of_programs(rank):
+    """A compiled function makes the whole alone: ours refuses parts that may be Partial, PyTorch has them."""
+    ours = sys.argv[1] == "torchlike"
+    compiled = t.compile if ours else lambda f: f
+
+    def refused(f):
+        try:
+            return plain(f()) and not ours
+        except NotImplementedError as error:
+            return "may be Partial in PyTorch" in str(error)
+
+    def changed():
+        q = partial()
+        compiled(lambda q: q.mul_(2))(q)
+        return q
+
+    def partial():
+        return dt.DTensor.from_local(t.ones(3) * (rank + 1), x.device_mesh, [dt.Partial()])
+
+    x, w = spread(numbers(4, 2), S(1)), spread(numbers(2, 4), S(0))
+    total, doubled = compiled(lambda x: x.sum() * 2)(x), compiled(lambda p: p * 2)(partial())
+    whole = compiled(lambda x, w: (x @ w).redistribute(placements=[R()]).relu())(x, w)
+    return [
+        *[refused(f) for f in (total.to_local, total.item, lambda: (total + total).to_local(), doubled.to_local,
+                               compiled(lambda x, w: x @ w)(x, w).to_local, changed().to_local)],
+        total.full_tensor(), (total * 2).redistribute(placements=[R()]), doubled.full_tensor(), whole,
+        changed().full_tensor(), (changed() * 3).full_tensor(), compiled(lambda x: x * 2)(x),
+        compiled(lambda p: p.to_local() * 2)(partial()), compiled(lambda x: x.sum().to_local())(x),
+    ]  # fmt: skip
+
+
+@case
 def store_of_all(rank):
     store = d.distributed_c10d._get_default_store()
     store.set(f"k{rank}", f"v{rank}")

@@ -46,7 +46,17 @@ from torchlike.distributed.tensor._layouts import (
     unequal,
     whole,
 )
-from torchlike.distributed.tensor._partials import Partials, has_parts, keep_part, lying, share, whole_of, with_parts
+from torchlike.distributed.tensor._partials import (
+    WHOLE,
+    Partials,
+    demand_known,
+    has_parts,
+    keep_part,
+    lying,
+    share,
+    whole_of,
+    with_parts,
+)
 from torchlike.distributed.tensor._parts import lies_as, own, part_of
 from torchlike.distributed.tensor.placement_types import Partial, Placement, Replicate, Shard
 from torchlike.sharding._shard import relaid
@@ -71,7 +81,8 @@ class DTensor(Tensor):
     _device_mesh: DeviceMesh
     _cut: Placements | None = None  # its placements, where they cut into parts that are not equal
     _parts: Partials | None = None  # of one that from_local made so, until it changes
-    _carried = ("_device_mesh", "_cut")
+    _made: str | None = None  # by a program: whether it may be Partial, see Note [Partial]
+    _carried = ("_device_mesh", "_cut", "_made")
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Any:
         raise TypeError("DTensor(): make one with distribute_tensor(), DTensor.from_local() or a factory function")
@@ -83,14 +94,15 @@ class DTensor(Tensor):
         kwargs = kwargs or {}
         if func in _REFUSED or func in _GETTERS:
             return _special(func, args)
-        if func in _READS and args[0]._parts is not None:
+        if func in _READS and has_parts(args[0]):
             return _read(func, args[0])
         found = [*_tensors(args), *_tensors(kwargs.values())]
         mesh = next(t for t in found if isinstance(t, DTensor))._device_mesh
         allows = getattr(_mixing, "allows", None)
         if allows is None or not allows(func, args, kwargs):
             _demand_alike(func, found, mesh)
-        before, before_it = state.overrides_off, lying(found, mesh) if any(map(has_parts, found)) else None
+        before, partly = state.overrides_off, state.capture is None and any(map(has_parts, found))
+        before_it = lying(found, mesh) if partly else None
         state.overrides_off = max(before, 1)
         try:
             with waiting():
@@ -166,14 +178,17 @@ class DTensor(Tensor):
         ``grad_placements``: how the gradient of the part lies; by default as this tensor.
         """
         mesh = self._device_mesh
+        if has_parts(self):
+            demand_known(self, "to_local")
         value, parts = value_of(self), self._parts
-        if grad_placements is None and parts is not None and parts.are_of(value):
-            return _Part.apply(self, mesh, parts.reduced(), parts)
+        partial = parts is not None and parts.are_of(value)
         if grad_placements is not None:
             back = checked(grad_placements, mesh, self.ndim, "to_local")
+        elif partial:
+            back = parts.reduced()
         else:
             back = None if isinstance(value, jax.core.Tracer) else self.placements
-        return _Part.apply(self, mesh, back, self._cut)
+        return _Part.apply(self, mesh, back, parts if partial else self._cut)
 
     def redistribute(
         self, device_mesh: DeviceMesh | None = None, placements: Sequence[Placement] | None = None, *,
@@ -203,9 +218,12 @@ class DTensor(Tensor):
                 "redistributing to Partial is for internal use only!"
             )
         if not (state.grad and self.requires_grad) and not self._traced() and found == self.placements:
-            return self._marked(as_leaf(self, mesh, False))  # which shares its memory
+            new = self._marked(as_leaf(self, mesh, False))  # which shares its memory
+            new._made = new._parts = None  # what it has is known
+            return new
         with waiting():
             new = _over(relaid(self, sharding_for(mesh, found, self.shape, "redistribute")), mesh)
+        new._made = WHOLE if self._traced() and all(isinstance(p, Replicate) for p in found) else None
         return marked_as_cut(new, found)
 
     def full_tensor(self, *, grad_placements: Sequence[Placement] | None = None) -> Tensor:
@@ -227,7 +245,7 @@ class DTensor(Tensor):
         return self._marked(as_leaf(self, self._device_mesh, self.requires_grad) if self.is_leaf else alias(self))
 
     def _marked(self, new: Any) -> Any:
-        new._cut = self._cut
+        new._cut, new._made = self._cut, self._made
         if self._parts is not None:
             new._parts = self._parts
         if getattr(self, "_is_param", False):
@@ -430,8 +448,9 @@ def _special(func: Any, args: tuple[Any, ...]) -> Any:
 
 def _read(func: Any, t: Any) -> Any:
     """The number of a tensor: of one that is Partial what this process has, as PyTorch gives it."""
+    demand_known(t, func.__name__)
     with torch_functions_off():
-        return func(fresh(t._parts.part) if t._parts.are_of(value_of(t)) else t)
+        return func(t if t._parts is None else fresh(t._parts.part))
 
 
 _READS = {Tensor.item, Tensor.__float__, Tensor.__int__, Tensor.__bool__, Tensor.__complex__}

@@ -8,6 +8,10 @@ call of its parts; where devices then do something to the reduced numbers, as in
 results of parts make the whole. A call that is linear in Partial sums or means, or in those and its other tensors
 together, is that of the calls of the parts: jax's transposition knows which are. One that only moves numbers keeps any
 reduction. PyTorch reduces before some of these (``REDUCED``), which then give what all have.
+
+A compiled function has the whole alone, and layouts of what it makes are not known while it is traced. What it gives
+may be Partial in PyTorch if it depends on a DTensor and lies whole in a dimension of the mesh: its part is refused, by
+name, until ``redistribute`` has said how it lies. So is that of what was Partial before such a function changed it.
 """
 
 from __future__ import annotations
@@ -33,6 +37,7 @@ REDUCED = frozenset(
     "masked_fill repeat_interleave scatter trace tril triu vdot where".split()
 )
 _OTHER_MEAN = {"sum": "mean", "avg": "sum"}  # which is a sum, or a mean, of another kind
+MAYBE, WHOLE = "maybe Partial", "whole"  # of what a program makes: see Note [Partial]
 MOST = 3  # tensors beside those that are Partial, of which all combinations are tried
 
 
@@ -82,8 +87,26 @@ def share(value: Any, mesh: DeviceMesh, placements: Placements) -> Any:
 
 
 def has_parts(t: Any) -> bool:
-    """Whether a tensor is, or was, Partial."""
-    return getattr(t, "_parts", None) is not None
+    """Whether a tensor is, or was, Partial, or may be so."""
+    return getattr(t, "_parts", None) is not None or getattr(t, "_made", None) == MAYBE
+
+
+def demand_known(t: Any, name: str) -> None:
+    """NotImplementedError for what may be Partial in PyTorch, of which a program has made the whole alone."""
+    if _is_stale(t) or t._made == MAYBE and _is_whole(t):
+        raise NotImplementedError(
+            f"{name}(): this DTensor is the result of a compiled function, where sums over devices are reduced at "
+            "once; it may be Partial in PyTorch, and its part is not known. Use full_tensor(), or "
+            "redistribute(placements=...) within the function or after it"
+        )
+
+
+def _is_whole(t: Any) -> bool:
+    """Whether a tensor is whole over several processes of a dimension of its mesh."""
+    mesh = t._device_mesh
+    return not alone() and any(
+        isinstance(p, Replicate) and processes_along(mesh, i) > 1 for i, p in enumerate(t.placements)
+    )
 
 
 def lying(tensors: Sequence[Any], mesh: DeviceMesh) -> list[Placements]:
@@ -99,20 +122,14 @@ def keep_part(
     ``before``: the placements of the tensors of the call before it, if one may have been Partial.
     """
     outs = [y for y in tensors_in(result) if hasattr(y, "_device_mesh")]
-    if state.capture is not None or not outs or not all(_is_array(value_of(y)) for y in outs):
+    if not outs:
         return
-    mesh = outs[0]._device_mesh
     changed = [i for i, t in enumerate(given) if any(t is y for y in outs)]
-    lie = lying(given, mesh) if before is None else before
-    cut, sums = ({i for ps in lie for i, p in enumerate(ps) if isinstance(p, kind)} for kind in (Shard, Partial))
-    if changed and (len(outs) > 1 or before is None or not any(isinstance(p, Partial) for p in before[changed[0]])):
+    if state.capture is not None or any(_is_doubtful(t) for i, t in enumerate(given) if i not in changed):
+        return _keep_doubt(outs, given)
+    if not all(_is_array(value_of(y)) for y in outs):
         return
-    if sums and not cut:
-        found = _of_sums(func, args, kwargs, mesh, lie)
-    elif not changed and len(outs) == 1 and _may_be_reduced(outs[0], cut - sums):
-        found = _of_cut(func, args, kwargs, mesh)
-    else:
-        return
+    found = _partial(func, args, kwargs, given, outs, changed, before)
     if found is not None:
         kind, dims, args, kwargs = found
         with no_grad():
@@ -120,6 +137,43 @@ def keep_part(
         for y, part in zip(outs, parts, strict=True):
             if (part.shape, part.dtype) == (y.shape, y.dtype):
                 with_parts(y, tuple(kind if i in dims else p for i, p in enumerate(y.placements)), value_of(part))
+    for i in changed if before is not None else ():
+        if given[i]._parts is not None and any(isinstance(p, Partial) for p in before[i]) and _is_stale(given[i]):
+            given[i]._parts = None  # it is reduced now
+
+
+def _partial(
+    func: Any, args: Any, kwargs: Any, given: Sequence[Any], outs: Sequence[Any], changed: list[int], before: Any
+) -> tuple[Partial, set[int], Any, Any] | None:
+    """(reduction, dimensions of the mesh, arguments for this process's part) of a call whose results are Partial."""
+    mesh = outs[0]._device_mesh
+    lie = lying(given, mesh) if before is None else before
+    cut, sums = ({i for ps in lie for i, p in enumerate(ps) if isinstance(p, kind)} for kind in (Shard, Partial))
+    if changed and (len(outs) > 1 or before is None or not any(isinstance(p, Partial) for p in before[changed[0]])):
+        return None
+    if sums and not cut:
+        return _of_sums(func, args, kwargs, mesh, lie)
+    if not changed and len(outs) == 1 and _may_be_reduced(outs[0], cut - sums):
+        return _of_cut(func, args, kwargs, mesh)
+    return None
+
+
+def _is_stale(t: Any) -> bool:
+    """Whether something has changed a tensor that was Partial, which did not say what became of its parts."""
+    return t._parts is not None and not t._parts.are_of(value_of(t))
+
+
+def _is_doubtful(t: Any) -> bool:
+    return has_parts(t) and (t._made == MAYBE or _is_stale(t))
+
+
+def _keep_doubt(outs: Sequence[Any], given: Sequence[Any]) -> None:
+    """Mark new results of a call whose results may be Partial; those that depend on no DTensor are not."""
+    over = [t for t in given if hasattr(t, "_device_mesh")]
+    known = all(t._made == WHOLE for t in over)
+    for y in outs:
+        if not any(y is t for t in given):
+            y._made = WHOLE if known else MAYBE
 
 
 def _is_array(value: Any) -> bool:
