@@ -231,6 +231,19 @@ def test_shapes_and_strides(size, keywords):
     made(*size, **keywords)
 
 
+@pytest.mark.parametrize("dtype", [*DTYPES, "complex64", "complex128"])
+@pytest.mark.parametrize(
+    "keywords", [{}, {"noncontiguous": True}, {"low": 0, "high": 3, "exclude_zero": True}], ids=str
+)
+def test_the_numbers_are_pytorchs(dtype, keywords):
+    def numbers(t):
+        t.manual_seed(4)
+        x = t.testing.make_tensor((2, 3), dtype=getattr(t, dtype), device="cpu", **keywords)
+        return x.tolist(), x.storage_offset(), x._base is None or x._base.shape
+
+    agree(numbers)
+
+
 def test_memory_format():
     agree(lambda t: t.testing.make_tensor(
         2, 3, 4, 5, dtype=t.float32, device="cpu", memory_format=t.channels_last).stride())  # fmt: skip

@@ -424,3 +424,25 @@ def test_jacobians_refuse():
     agree_error(lambda t: module(t).get_numerical_jacobian_wrt_specific_input(
         lambda z: (z**2,), 0, (cplx(t),), (cplx(t) ** 2,), 1e-6, is_forward_ad=True),
         "Expected ds_dx to be real-valued")  # fmt: skip
+
+
+@pytest.mark.parametrize("keywords", [{}, {"gen_non_contig_grad_outputs": True}, {"fast_mode": True}], ids=str)
+@pytest.mark.parametrize("point", [real, cplx])
+def test_gradgradcheck_draws_pytorchs_gradients(point, keywords):
+    def first(t):
+        seen = []
+
+        class F(t.autograd.Function):
+            @staticmethod
+            def forward(ctx, x):
+                return x * 1
+
+            @staticmethod
+            def backward(ctx, g):
+                seen.append((g.tolist(), g.stride()))
+                return g * 1
+
+        t.manual_seed(0)
+        return gradgradcheck(t, F.apply, (point(t),), **keywords), seen[0]
+
+    agree(first)

@@ -93,6 +93,18 @@ def test_complex_gradients_have_pytorch_s_convention():
     )
 
 
+@pytest.mark.parametrize("name", [
+    "exp2", "expm1", "tan", "tanh", "atan", "asinh", "acosh",
+])  # fmt: skip
+def test_jax_differentiates_complex_kernels_along_the_axes(name):
+    """Signs of zeros are put right part by part; the derivative is that of the function."""
+    f = getattr(torch, name)
+    z = torch.tensor([0.5j, -0.5j, complex(-0.0, 0.5), 0.5, complex(0.5, -0.0), -0.5 + 0.5j, -1 - 2j])
+    out, pull = jax.vjp(to_jax(f), z.jax())
+    expected = torch.func.vjp(f, z)[1](torch.ones_like(z))[0]
+    np.testing.assert_allclose(np.conj(pull(jnp.ones_like(out))[0]), expected, rtol=1e-5, atol=1e-6)
+
+
 def test_trees_go_in_and_out():
     def f(batch, scale, *, names, flip=False):
         x = batch["x"] * scale

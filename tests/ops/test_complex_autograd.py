@@ -546,3 +546,12 @@ def test_hyperbolic_functions_near_the_axes(name):
         got = getattr(torchlike, name)(torchlike.tensor(x.astype(dtype))).numpy()
         np.testing.assert_allclose(got.real, wanted.real, rtol=20 * np.finfo(dtype).eps)
         np.testing.assert_allclose(got.imag, wanted.imag, rtol=20 * np.finfo(dtype).eps)
+
+
+@pytest.mark.parametrize("name", ["sgn", "angle", "sinc"])
+def test_tangents_at_zero(name):
+    def tangent(t):
+        z = t.tensor([0j, 1 + 1j], dtype=t.complex128)
+        return t.func.jvp(getattr(t, name), (z,), (z + (1 - 2j),))[1] + 0
+
+    agree(tangent)

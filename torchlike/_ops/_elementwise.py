@@ -1,5 +1,6 @@
 """What the pointwise families share: dtype demands, wide arithmetic, tables of declarations."""
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
@@ -79,6 +80,24 @@ def at_cuts(f):
         return jnp.where(below, jnp.conj(value), value)
 
     return kernel
+
+
+def on_complex(real, complex_, tangent):
+    """``real`` of real numbers, ``complex_`` of others, which jax differentiates by ``tangent(x, y, dot)``.
+
+    A function that puts signs of zeros right by their parts is no derivative's, where these are taken apart.
+    """
+
+    @jax.custom_jvp
+    def whole(x):
+        return complex_(x)
+
+    @whole.defjvp
+    def _(primals, dots):
+        y = whole(*primals)
+        return y, tangent(*primals, y, *dots)
+
+    return lambda x: whole(x) if kind(x) == "c" else real(x)
 
 
 square_root = at_cuts(lax.sqrt)

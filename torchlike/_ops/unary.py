@@ -16,6 +16,7 @@ from torchlike._ops._elementwise import (
     demand_real,
     direction,
     kind,
+    on_complex,
     precise_log1p,
     square_root,
     unary,
@@ -67,7 +68,7 @@ def _sgn_grad(grad, self, result):
         return _zero(grad)
     size = jnp.abs(self)
     along = (grad * jnp.conj(result)).real * result
-    return jnp.where(size == 0, 0, (grad - along) / size)
+    return jnp.where(size == 0, 0, (grad - along) / jnp.where(size == 0, 1, size))
 
 
 sgn = unary(
@@ -134,14 +135,11 @@ def _real_on_axis(f, at_zero=None):
     """``f`` whose imaginary part is that of a real argument, with its sign; ``at_zero``: the real part likewise."""
 
     def whole(x):
-        y = f(x)
-        if kind(x) != "c":
-            return y
-        real, imag = x.real, x.imag
+        y, real, imag = f(x), x.real, x.imag
         kept = y.real if at_zero is None else jnp.where(at_zero(real, imag), real, y.real)
         return lax.complex(kept, jnp.where(imag == 0, jnp.copysign(y.imag, imag), y.imag))
 
-    return whole
+    return on_complex(f, whole, lambda x, y, dot: jax.jvp(f, (x,), (dot,))[1])
 
 
 def _odd(real, imag):
@@ -158,9 +156,12 @@ exp = unary(
 )
 
 
+_complex_exp2 = _real_on_axis(lax.exp2)
+
+
 def power_of_two(x):
     """``2 ** x``, exact where ``x`` is an integer."""
-    return _real_on_axis(lax.exp2)(x) if kind(x) == "c" else lax.pow(jnp.full_like(x, 2), x)
+    return _complex_exp2(x) if kind(x) == "c" else lax.pow(jnp.full_like(x, 2), x)
 
 
 exp2 = unary(
@@ -327,10 +328,8 @@ acos = unary(
 )
 
 
-def _atanh(x):
-    """Of complex numbers with PyTorch's results at NaN, some of which XLA takes for finite."""
-    if kind(x) != "c":
-        return lax.atanh(x)
+def _complex_atanh(x):
+    """With PyTorch's results at NaN, some of which XLA takes for finite."""
     real, imag = x.real, x.imag
     y = lax.atanh(x)
     inside = lax.abs(real) < 1
@@ -342,16 +341,14 @@ def _atanh(x):
     return lax.complex(size, jnp.where(lost, half_turn, turn))
 
 
-def _atan(x):
-    if kind(x) != "c":
-        return lax.atan(x)
-    y = _turned(_atanh)(x)
+def _complex_atan(x):
+    y = _turned(_complex_atanh)(x)
     return lax.complex(y.imag, -y.real)
 
 
 atan = unary(
     "atan",
-    _atan,
+    on_complex(lax.atan, _complex_atan, lambda x, y, dot: dot / (x * x + 1)),
     lambda grad, self: grad / conj(self * self + 1),
     doc="Elementwise arc tangent.",
     shows="0.5 -> 0.4636",
@@ -376,10 +373,13 @@ cosh = unary(
 )
 
 
+_complex_tanh = _real_on_axis(lax.tanh, _odd)
+
+
 def _tanh(x):
     """XLA's of 32 bits is three units below 1 from 8 to 20, where ``1 - tanh(x) ** 2`` would not be 0."""
     if kind(x) == "c":
-        return _real_on_axis(lax.tanh, _odd)(x)
+        return _complex_tanh(x)
     if x.dtype != np.float32:
         return lax.tanh(x)
     return jnp.where(lax.abs(x) > 9.011, lax.sign(x), lax.tanh(x))
@@ -395,10 +395,8 @@ tanh = unary(
 )
 
 
-def _asinh(x):
+def _complex_asinh(x):
     y = lax.asinh(x)
-    if kind(x) != "c":
-        return y
     return lax.complex(jnp.copysign(jnp.real(y), jnp.real(x)), jnp.imag(y))  # on the cut the zero's sign decides
 
 
@@ -408,21 +406,21 @@ def _acosh_slope(x):
 
 asinh = unary(
     "asinh",
-    _asinh,
+    on_complex(lax.asinh, _complex_asinh, lambda x, y, dot: dot / lax.sqrt(x * x + 1)),
     lambda grad, self: grad * conj(1 / lax.sqrt(self * self + 1)),
     doc="Elementwise inverse hyperbolic sine.",
     shows="0.5 -> 0.4812",
 )
 acosh = unary(
     "acosh",
-    at_cuts(lax.acosh),
+    on_complex(lax.acosh, at_cuts(lax.acosh), lambda x, y, dot: dot * _acosh_slope(x)),
     lambda grad, self: grad * conj(_acosh_slope(self)),
     doc="Elementwise inverse hyperbolic cosine.",
     shows="1.5 -> 0.9624",
 )
 atanh = unary(
     "atanh",
-    _atanh,
+    on_complex(lax.atanh, _complex_atanh, lambda x, y, dot: dot / (1 - x * x)),
     lambda grad, self: grad / conj(1 - self * self),
     doc="Elementwise inverse hyperbolic tangent.",
     shows="0.5 -> 0.5493",
@@ -456,8 +454,9 @@ def _sinc(x):
 
 
 def _sinc_grad(grad, self):
-    turn = math.pi * self
-    return jnp.where(self == 0, 0, grad * conj((turn * lax.cos(turn) - lax.sin(turn)) / turn / self))
+    at = jnp.where(self == 0, 1, self)
+    turn = math.pi * at
+    return jnp.where(self == 0, 0, grad * conj((turn * lax.cos(turn) - lax.sin(turn)) / turn / at))
 
 
 sinc = unary("sinc", _sinc, _sinc_grad, doc="``sin(pi x) / (pi x)``, 1 at 0.", shows="0.5 -> 0.6366")
@@ -489,7 +488,7 @@ def _angle_grad(grad, self):
     if kind(self) != "c":
         return _zero(grad)
     square = jnp.real(self * jnp.conj(self))
-    return jnp.where(square == 0, 0, grad * 1j * self / square)
+    return jnp.where(square == 0, 0, grad * 1j * self / jnp.where(square == 0, 1, square))
 
 
 angle = unary(

@@ -7,12 +7,13 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
+from torchlike._base import dtypes
 from torchlike._core.autograd import node as nodes
 from torchlike._core.autograd.backward import grad
 from torchlike._core.conversion.factories import as_tensor
-from torchlike._core.dispatch.bind import FUNCTIONS
 from torchlike._core.tensor.tensor import Tensor
 from torchlike._functions.like import zeros_like
+from torchlike._functions.uniform import uniform
 from torchlike.autograd import _gradcheck_jacobian as jac
 from torchlike.autograd._gradcheck_jacobian import Function, Part, host, pulled
 from torchlike.autograd._gradcheck_many import Numerical
@@ -290,8 +291,6 @@ def _check_undefined(inputs: tuple, outputs: tuple, undefined: Sequence[int]) ->
 
 
 def random_like(out: Tensor, noncontiguous: bool) -> Tensor:
-    """Normal numbers in the shape of an output, which require grad; of every second column if asked."""
-    dtype = out.dtype if out.is_floating_point() or out.is_complex() else FUNCTIONS["double"]
-    shape = (*out.shape, 2) if noncontiguous else tuple(out.shape)
-    values = FUNCTIONS["randn"](shape, dtype=dtype, device=out.device)
-    return (values[..., 0] if noncontiguous else values).detach().requires_grad_()
+    """Numbers from -1 to 1 in the shape of an output, which require grad; of every second column if asked."""
+    dtype = out.dtype if out.is_floating_point() or out.is_complex() else dtypes.float64
+    return uniform(tuple(out.shape), dtype, out.device, -1, 1, noncontiguous).detach().requires_grad_()

@@ -6,8 +6,8 @@ from typing import Any
 
 from torchlike._base import dtypes
 from torchlike._core.conversion.factories import empty
-from torchlike._core.dispatch.bind import FUNCTIONS
 from torchlike._core.tensor.tensor import MemoryFormat, Tensor
+from torchlike._functions.uniform import uniform
 
 _INTEGERS = (
     dtypes.uint8, dtypes.uint16, dtypes.uint32, dtypes.uint64, dtypes.int8, dtypes.int16, dtypes.int32, dtypes.int64
@@ -47,11 +47,8 @@ def make_tensor(
     """
     size = tuple(shape[0]) if len(shape) == 1 and isinstance(shape[0], (tuple, list)) else shape
     _check(dtype, requires_grad, noncontiguous, memory_format)
-    drawn = size if not noncontiguous or math.prod(size) < 2 else (*size[:-1], 2 * size[-1])
-    made = _uniform(drawn, dtype, device, *_interval(dtype, low, high))
-    if drawn != size:
-        made = made[..., ::2]
-    elif memory_format is not None:
+    made = uniform(size, dtype, device, *_interval(dtype, low, high), noncontiguous)
+    if memory_format is not None:
         made = empty(size, dtype=dtype, device=device, memory_format=memory_format).copy_(made)
     if exclude_zero:
         made[made.eq(0)] = _smallest(dtype)
@@ -109,20 +106,6 @@ def _interval(dtype: dtypes.dtype, low: Any, high: Any) -> tuple[Any, Any]:
         )
     low, high = max(low, least), min(high, end)
     return (low, high) if _is_continuous(dtype) else (math.ceil(low), math.ceil(high))
-
-
-def _uniform(size: tuple[int, ...], dtype: dtypes.dtype, device: Any, low: Any, high: Any) -> Tensor:
-    if dtype.is_complex:
-        part = dtype.to_real()
-        return FUNCTIONS["complex"](*(_uniform(size, part, device, low, high) for _ in range(2)))
-    if not dtype.is_floating_point:
-        return FUNCTIONS["randint"](low, high, size, dtype=dtype, device=device)
-    if high - low == 0 or dtype.itemsize == 1:
-        wide = empty(size, dtype=dtypes.float32, device=device)
-        return (wide.fill_(low) if high == low else wide.uniform_(low, high)).to(dtype)
-    if high - low <= dtypes.finfo(dtype).max:
-        return empty(size, dtype=dtype, device=device).uniform_(low, high)
-    return empty(size, dtype=dtype, device=device).uniform_(low / 2, high / 2) * 2  # where high - low overflows
 
 
 def _smallest(dtype: dtypes.dtype) -> float:
