@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+
 import pytest
 from both import agree, attempt
 from story_kit import said
@@ -583,3 +585,42 @@ def test_second_derivatives_of_each_example_through_views():
         return [t.vmap(h)(weight, x).round(decimals=4) + 0.0 for h in both]
 
     agree(f)
+
+
+WEIGHTED = {
+    "grad": lambda f, t: t.func.grad(f, (0, 1, 2)),
+    "hessian": lambda f, t: t.func.hessian(f, (1, 2)),
+    "forward": lambda f, t: t.func.jacfwd(f, (0, 1, 2)),
+    "each": lambda f, t: t.func.vmap(t.func.grad(f, (1, 2)), (None, None, 0)),
+}
+
+
+@pytest.mark.parametrize("reduction", ["mean", "none"])
+@pytest.mark.parametrize("how", WEIGHTED)
+def test_weights_of_logits_have_gradients_within_transforms(how, reduction):
+    def script(t):
+        def loss(x, weight, positive):
+            return t.nn.functional.binary_cross_entropy_with_logits(
+                x, point(t) / 2, weight, pos_weight=positive, reduction=reduction
+            ).sum()
+
+        third = point(t).expand(2, 3) if how == "each" else point(t) * 2
+        return WEIGHTED[how](loss, t)(point(t).neg(), point(t), third)
+
+    agree(script)
+
+
+def test_linearize_of_a_checkpointed_function():
+    def script(t):
+        checkpoint = importlib.import_module(f"{t.__name__}.utils.checkpoint").checkpoint
+
+        def f(v):
+            with t.autograd.graph.saved_tensors_hooks(lambda x: x * 0, lambda x: x):
+                u = v.cos()
+            return checkpoint(lambda v: v.sin() * v, v, use_reentrant=False) * u
+
+        out, push = t.func.linearize(f, point(t))
+        inner = said(lambda: t.func.grad(lambda v: t.func.linearize(f, v)[0].sum())(point(t)), "saved tensor hooks")
+        return out, push(point(t)), inner
+
+    agree(script)

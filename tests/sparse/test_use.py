@@ -309,10 +309,14 @@ def test_gradcheck_of_values():
         lambda t, x: x.t().to_dense(),
         lambda t, x: x.coalesce().values(),
         lambda t, x: x @ t.ones(3, 2, dtype=t.float64),
+        lambda t, x: x * 2,
+        lambda t, x: x + x,
+        lambda t, x: x.t(),
+        lambda t, x: x.coalesce(),
     ],
 )
 @pytest.mark.parametrize("how", [{}, {"masked": True}, {"fast_mode": True}], ids=str)
-def test_second_derivatives_whose_first_are_sparse_are_refused(f, how):
+def test_second_derivatives_are_refused_whose_first_are_sparse_and_checked_otherwise(f, how):
     def script(t):
         x = S(t, t.float64).requires_grad_()
         found = attempt(lambda: t.autograd.gradgradcheck(lambda x: f(t, x), x, **how))

@@ -453,13 +453,19 @@ def _sinc(x):
     return jnp.where(x == 0, 1, lax.sin(turn) / turn)
 
 
-def _sinc_grad(grad, self):
-    at = jnp.where(self == 0, 1, self)
-    turn = math.pi * at
-    return jnp.where(self == 0, 0, grad * conj((turn * lax.cos(turn) - lax.sin(turn)) / turn / at))
+def _sinc_slope(self):
+    turn = math.pi * self
+    return (turn * lax.cos(turn) - lax.sin(turn)) / turn / self
 
 
-sinc = unary("sinc", _sinc, _sinc_grad, doc="``sin(pi x) / (pi x)``, 1 at 0.", shows="0.5 -> 0.6366")
+sinc = unary(
+    "sinc",
+    _sinc,
+    lambda grad, self: jnp.where(self == 0, 0, grad * conj(_sinc_slope(self))),
+    jvp={"self": lambda dot, self: dot * jnp.where(self == 0, 0, _sinc_slope(self))},
+    doc="``sin(pi x) / (pi x)``, 1 at 0.",
+    shows="0.5 -> 0.6366",
+)
 deg2rad = unary(
     "deg2rad",
     lambda x: x * (math.pi / 180),

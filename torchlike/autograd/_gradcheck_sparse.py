@@ -16,11 +16,14 @@ def is_sparse(x: Any) -> bool:
     return isinstance(x, Tensor) and x.layout is not strided
 
 
-def over_dense(func: Callable, inputs: tuple, masked: bool, within: bool = False) -> tuple[Callable, tuple]:
+def over_dense(
+    func: Callable, inputs: tuple, masked: bool, within: bool = False, sparse: bool = False
+) -> tuple[Callable, tuple]:
     """``func`` and its inputs, with dense tensors in the place of sparse ones.
 
     ``masked``: they are the values that the sparse ones have; else all their elements, of which those that are no
     longer 0 are added to the sparse ones. ``within``: a gradient that is not 0 beyond these values is a mismatch.
+    ``sparse``: outputs may be.
     """
     if not any(map(is_sparse, inputs)):
         return func, inputs
@@ -34,7 +37,7 @@ def over_dense(func: Callable, inputs: tuple, masked: bool, within: bool = False
             if within and t is not None and x.requires_grad:
                 x.register_hook(partial(_demand_within, t, i))
         out = func(*taken)
-        for o in out if isinstance(out, list | tuple) else (out,):
+        for o in () if sparse else out if isinstance(out, list | tuple) else (out,):
             demand_dense(o)
         return out
 

@@ -226,7 +226,7 @@ def gradgradcheck(
     """
     _check_second_flags(check_fwd_over_rev, check_rev_over_rev, check_undefined_grad, check_batched_grad)
     _demand_dense_gradients(func, as_tuple(inputs), grad_outputs)
-    func, arguments = over_dense(func, as_tuple(inputs), masked or fast_mode)
+    func, arguments = over_dense(func, as_tuple(inputs), masked or fast_mode, sparse=True)
     seeds = _seeds(func, arguments, grad_outputs, gen_non_contig_grad_outputs)
     count = len(arguments)
     wanted = [i for i, x in enumerate(arguments) if isinstance(x, Tensor) and x.requires_grad]
@@ -251,8 +251,6 @@ def _demand_dense_gradients(func: Callable, inputs: tuple, grad_outputs: Any) ->
     if not points:
         return
     outputs = differentiable(as_tuple(func(*inputs)))
-    for out in outputs:
-        demand_dense(out)
     seeds = _seeds(func, inputs, grad_outputs, False)
     for gradient in grad(outputs, points, seeds, allow_unused=True):
         demand_dense(gradient)

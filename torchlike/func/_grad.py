@@ -106,9 +106,9 @@ def vjp(func: Callable, *primals: Any, has_aux: bool = False) -> tuple:
     return vjp_of(func, None, primals, has_aux)
 
 
-def vjp_of(func: Callable, argnums: Any, primals: tuple, has_aux: bool) -> tuple:
-    """As :func:`vjp`, with respect to the chosen arguments; all of them for None."""
-    level = GradLevel()
+def vjp_of(func: Callable, argnums: Any, primals: tuple, has_aux: bool, forward: bool = False) -> tuple:
+    """As :func:`vjp`, with respect to the chosen arguments; all of them for None. ``forward``: of ``GradLevel``."""
+    level = GradLevel(forward)
     name = "vjp(f, *primals)"
     try:
         with level:

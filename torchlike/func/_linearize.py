@@ -44,7 +44,7 @@ def linearize(func: Callable, *primals: Any) -> tuple[Any, Callable]:
     push: Callable | None = None
     if flat:
         zeros = tuple(zeros_like(x) for x in flat)
-        seeds, pull, outs = vjp_of(lambda args, dots: _pushed(tensors_of, args, dots), 1, (primals, zeros), True)
+        seeds, pull, outs = vjp_of(lambda args, dots: _pushed(tensors_of, args, dots), 1, (primals, zeros), True, True)
         _, push = vjp(pull, tuple(zeros_like(dot.detach()) for dot in seeds))
     else:
         outs = tensors_of()

@@ -268,12 +268,14 @@ _REGISTER_TWICE = (
 def pack_all(node: Node) -> None:
     """Apply the innermost default hooks of this thread to every tensor that ``node`` saves."""
     hooks = state.pack
-    if hooks is None or not isinstance(node, SavesTensors):
+    if hooks is None or state.pack_refused is IGNORED or not isinstance(node, SavesTensors):
         return
     for position, version in enumerate(node._versions or ()):
         if version is not None and node._kept[position].__class__ is not Packed:
             node._pack(position, hooks[0], hooks[1])
 
+
+IGNORED = "default hooks of saved tensors may be set, and are not called"  # as ``state.pack_refused``
 
 _active = 0  # how many default pairs are pushed, in all threads
 _counting = threading.Lock()
@@ -282,7 +284,7 @@ _counting = threading.Lock()
 def push(pack: Callable[..., Any], unpack: Callable[..., Any]) -> None:
     """Make (pack, unpack) the default hooks of this thread."""
     global _active
-    if state.pack_refused is not None:
+    if state.pack_refused is not None and state.pack_refused is not IGNORED:
         raise RuntimeError(state.pack_refused)
     state.pack = (pack, unpack, state.pack)
     with _counting:

@@ -20,6 +20,7 @@ from torchlike._base.layout import Layout
 from torchlike._base.state import AUTOCAST, CAPTURE, LEVELS, state
 from torchlike._core.autograd import node as nodes
 from torchlike._core.autograd.operator_node import OpNode
+from torchlike._core.autograd.saved_tensors import IGNORED
 from torchlike._core.dispatch.dispatch import NEW, call, plan_for, refresh, with_results
 from torchlike._core.dispatch.inplace import CopySlices, call_inplace, check_writable, finish
 from torchlike._core.dispatch.layers import DISPATCH, TRANSFORMS
@@ -61,12 +62,17 @@ class GradStorage(Storage):
 
 
 class GradLevel(Level):
-    """One call of a function whose derivative is wanted."""
+    """One call of a function whose derivative is wanted.
+
+    Args:
+        forward: the derivative of forward mode, which saves nothing that hooks of saved tensors are called for.
+    """
 
     owns = wraps = casts = True
 
-    def __init__(self) -> None:
+    def __init__(self, forward: bool = False) -> None:
         super().__init__()
+        self.forward = forward
         self.dead = False
         self.before: bool | None = state.grad  # the grad mode outside, which holds below
         self.alone = not state.levels
@@ -79,7 +85,8 @@ class GradLevel(Level):
         if state.pack is not None:
             raise RuntimeError(_NO_HOOKS)
         super().__enter__()
-        state.grad, state.pack_refused = True, _NO_HOOKS
+        state.grad = True
+        state.pack_refused = IGNORED if self.forward and state.pack_refused is None else _NO_HOOKS
         return self
 
     def __exit__(self, *exc: object) -> None:

@@ -9,6 +9,7 @@ from torchlike._core.tensor import arguments
 from torchlike._core.tensor.arguments import as_float, bools
 from torchlike._core.tensor.tensor import Tensor
 from torchlike._functions._install import function
+from torchlike._functions.like import ones_like
 from torchlike._ops import cross_entropy as classes
 from torchlike._ops import loss as ops
 from torchlike.nn._reduction import NUMBERS, legacy_get_string, number_of
@@ -308,7 +309,21 @@ def binary_cross_entropy_with_logits(
             "binary_cross_entropy_with_logits takes "
             "floating point logits"
         )
-    _frozen("binary_cross_entropy_with_logits", weight=weight, pos_weight=pos_weight)
+    return _with_logits(input, target, weight, pos_weight, mode)
+
+
+def _with_logits(input, target, weight, pos_weight, mode):
+    """Within ``torch.func`` the weights have gradients."""
+    name, weights = "binary_cross_entropy_with_logits", {"weight": weight, "pos_weight": pos_weight}
+    if not state.levels:
+        _frozen(name, **weights)
+    elif any(w is not None and w.requires_grad for w in weights.values()):
+        loss = call(ops.binary_cross_entropy_with_logits, (input, target, None, None), (0,))
+        if pos_weight is not None:
+            positive = call(ops.binary_cross_entropy_with_logits, (input, ones_like(target), None, None), (0,))
+            loss = loss + (pos_weight - 1) * target * positive
+        loss = loss if weight is None else loss * weight
+        return (lambda: loss, loss.mean, loss.sum)[mode]()
     return call(ops.binary_cross_entropy_with_logits, (input, target, weight, pos_weight), (mode,))
 
 
@@ -427,8 +442,7 @@ def _kl_div(input, target, reduction=0, *, log_target=False):
 @function("binary_cross_entropy_with_logits")
 def _binary_cross_entropy_with_logits(input, target, weight=None, pos_weight=None, reduction=0):
     """:func:`torch.nn.functional.binary_cross_entropy_with_logits` by the number of its reduction."""
-    mode = _mode("binary_cross_entropy_with_logits", reduction)
-    return call(ops.binary_cross_entropy_with_logits, (input, target, weight, pos_weight), (mode,))
+    return _with_logits(input, target, weight, pos_weight, _mode("binary_cross_entropy_with_logits", reduction))
 
 
 @function("poisson_nll_loss")
