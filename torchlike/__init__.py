@@ -7,6 +7,7 @@
 tensor([2., 2., 2.])
 """
 
+import sys as _sys
 from typing import TYPE_CHECKING
 
 from torchlike import _setup as _setup  # settings of jax; first
@@ -26,6 +27,7 @@ with _setup.PAUSED:
     from torchlike.interop.alias import install_as_torch as install_as_torch
     from torchlike.interop.alias import uninstall_as_torch as uninstall_as_torch
     from torchlike.interop.lazy import on_first_use
+    from torchlike.interop.root_names import BELOW as _NAMES_BELOW
     from torchlike.interop.root_names import CHECKS as _NAMES_OF_CHECKS
     from torchlike.interop.root_names import FORMERLY as _NAMES_OF_BEFORE
     from torchlike.interop.root_names import STORAGES as _NAMES_OF_STORAGES
@@ -91,11 +93,13 @@ if TYPE_CHECKING:  # what is imported when it is first used
     from torchlike.serialization import save as save
     from torchlike.sharding import distribute as distribute
 
+torch = _sys.modules[__name__]  # a name that PyTorch's package has, too
 __version__ = version.__version__
 __getattr__, __dir__ = on_first_use(
     __name__,
     {
         **dict.fromkeys(_NAMES_OF_CHECKS, "_checks"),
+        **dict.fromkeys(_NAMES_BELOW, "_below"),
         **dict.fromkeys(_NAMES_OF_BEFORE, "_formerly"),
         **dict.fromkeys(_NAMES_OF_STORAGES, "storage"),
         "AcceleratorError": "cuda",
@@ -122,6 +126,5 @@ __getattr__, __dir__ = on_first_use(
         "vmap": "func",
     }
     | dict.fromkeys(WIDE_NAMES, "_wide"),
-    below="_below",
     changing=("Storage",),
 )

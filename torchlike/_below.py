@@ -1,21 +1,22 @@
-"""PyTorch's private functions, which ``torch`` has under the names that they have as aten calls."""
+"""Private functions that PyTorch has in ``torch`` for the aten calls of their names (``root_names.BELOW``)."""
 
 from collections.abc import Callable
 from typing import Any
 
 from torchlike._aten.packets import ops
+from torchlike.interop.root_names import BELOW
 
 
-def find(name: str) -> Callable[..., Any] | None:
-    """The private function of this name, or None.
+def __getattr__(name: str) -> Callable[..., Any]:
+    """The private function of this name.
 
     >>> import torchlike as torch
     >>> torch._addmm_activation(torch.ones(1), -torch.ones(2, 2), torch.ones(2, 1)).tolist()
     [[0.0], [0.0]]
     """
-    packet = getattr(ops.aten, name, None) if name.startswith("_") else None
-    if packet is None:
-        return None
+    if name not in BELOW:
+        raise AttributeError(f"module {__name__} has no attribute {name}")
+    packet = getattr(ops.aten, name)
 
     def function(*args: Any, **kwargs: Any) -> Any:
         return packet(*args, **kwargs)

@@ -43,7 +43,78 @@ def _written(t, write, values):
     return values, indices
 
 
+def _optimized(t, run):
+    """What a functional optimizer returns, and the lists that it was given, which stay."""
+    lists = [[_x(t) + n] for n in range(4)]
+    found = run([*lists[:1], [_x(t).T.contiguous()], *lists[1:]], [t.tensor(2.0)])
+    return [x for made in found for x in made] + [x for given in lists for x in given]
+
+
+_FAKE = (-8, 7)
+
 CASES = {
+    # what graphs of other machines, of decompositions and of quantization hold
+    "_unsafe_view.out": lambda t, a: a._unsafe_view.out(_x(t), [9], out=_empty(t)),
+    "log_sigmoid_forward.output": lambda t, a: a.log_sigmoid_forward.output(
+        _x(t), output=_empty(t), buffer=_empty(t)
+    )[0],
+    "nll_loss2d.out": lambda t, a: a.nll_loss2d.out(
+        _image(t, 1, 3, 2, 2), t.tensor([[[0, 2], [1, 1]]]), None, 0, out=_empty(t)
+    ),
+    "_weight_norm_interface.out": lambda t, a: a._weight_norm_interface.out(
+        _x(t), _x(t)[:, :1].contiguous(), out0=_empty(t), out1=_empty(t)
+    ),
+    "_linalg_check_errors": lambda t, a: a._linalg_check_errors.default(
+        t.zeros(2, dtype=t.int32), "linalg.inv", is_matrix=False
+    ),
+    "_efficientzerotensor": lambda t, a: a._efficientzerotensor.default([2, 3], dtype=t.float64).clone(),
+    "_to_sparse": lambda t, a: a._to_sparse.default(_x(t)).to_dense(),
+    "_to_sparse.sparse_dim": lambda t, a: a._to_sparse.sparse_dim(_x(t), 1).to_dense(),
+    "_reshape_alias_copy": lambda t, a: a._reshape_alias_copy.default(_x(t), [9], [1]),
+    "_pack_padded_sequence_backward": lambda t, a: [
+        a._pack_padded_sequence_backward.default(_image(t, 5, 2), size, t.tensor([2, 2, 1]), first)
+        for first, size in ((False, [4, 2, 2]), (True, [2, 4, 2]))
+    ],
+    "_weight_int8pack_mm": lambda t, a: a._weight_int8pack_mm.default(
+        _image(t, 4, 32).float(), (_image(t, 32, 32) * 100).to(t.int8), _image(t, 32).float()
+    ),
+    "rrelu_with_noise": lambda t, a: a.rrelu_with_noise.default(_x(t), _x(t)),
+    "rrelu_with_noise training": lambda t, a: _seeded(
+        t, lambda: (noise := t.zeros(3, 3, dtype=t.float64), a.rrelu_with_noise.default(_x(t), noise, 0.1, 0.3, True))
+    ),
+    "rrelu_with_noise_": lambda t, a: _seeded(
+        t, lambda: a.rrelu_with_noise_.default(_x(t), _x(t), 0.1, 0.3, True)
+    ),
+    "fake_quantize_per_tensor_affine": lambda t, a: a.fake_quantize_per_tensor_affine.default(
+        _x(t).float(), 0.3, 2, *_FAKE
+    ),
+    "fake_quantize_per_tensor_affine_cachemask": lambda t, a: a.fake_quantize_per_tensor_affine_cachemask.default(
+        _x(t).float() * 3, 0.3, 2, *_FAKE
+    ),
+    "fake_quantize_per_channel_affine_cachemask": lambda t, a: a.fake_quantize_per_channel_affine_cachemask.default(
+        _x(t).float() * 3, t.tensor([0.3, 0.1, 0.7]), t.tensor([1, 0, 2], dtype=t.int32), 1, *_FAKE
+    ),
+    "fake_quantize_per_tensor_affine_cachemask_backward": lambda t, a: (
+        a.fake_quantize_per_tensor_affine_cachemask_backward.default(_x(t), _x(t) > 0)
+    ),
+    "quantize_per_tensor": lambda t, a: a.dequantize.self(
+        a.quantize_per_tensor.default(_x(t).float(), 0.3, 2, t.quint8)
+    ),
+    "int_repr": lambda t, a: (
+        q := a.quantize_per_tensor.default(_x(t).float(), 0.25, 2, t.qint8),
+        [a.int_repr.default(q), a.q_scale.default(q), a.q_zero_point.default(q)],
+    )[1],
+    "_fused_adam": lambda t, a: _optimized(t, lambda lists, steps: a._fused_adam.default(
+        *lists, steps, lr=0.1, beta1=0.9, beta2=0.99, weight_decay=0.1, eps=1e-8, amsgrad=True, maximize=False
+    )),
+    "_fused_adamw.tensor_lr": lambda t, a: _optimized(t, lambda lists, steps: a._fused_adamw.tensor_lr(
+        *lists, steps, lr=t.tensor(0.1), beta1=0.9, beta2=0.99, weight_decay=0.1, eps=1e-8, amsgrad=True,
+        maximize=False,
+    )),
+    "_fused_sgd": lambda t, a: _optimized(t, lambda lists, steps: a._fused_sgd.default(
+        *lists[:3], lr=0.1, weight_decay=0.1, momentum=0.9, dampening=0.0, nesterov=True, maximize=False,
+        is_first_step=False,
+    )),
     # public functions, methods and properties by their names
     "less_equal.Scalar": lambda t, a: a.less_equal.Scalar(_x(t), 0.5),
     "less_.Tensor": lambda t, a: a.less_.Tensor(_x(t), _x(t).T),
@@ -252,3 +323,28 @@ def test_gradients_of_backward_operators_are_recorded():
 def test_nothing_beyond_the_signatures_follows_from_them():
     assert SOURCE.index
     agree(lambda t: sorted(t.ops.aten.fliplr.overloads()))
+
+
+@pytest.mark.parametrize("name", ["flash", "efficient"])
+def test_attention_of_gpus_is_that_of_the_cpu(name):
+    q, k, v = (_image(torch, 1, 2, n, 4).float() for n in (3, 5, 5))
+    call = getattr(torch.ops.aten, f"_scaled_dot_product_{name}_attention").default
+    rest = () if name == "flash" else (None, True)
+    out, sums, *_ = call(q, k, v, *rest, scale=0.3)
+    scores = q @ k.mT * 0.3
+    assert torch.allclose(out, scores.softmax(-1) @ v) and torch.allclose(sums, scores.logsumexp(-1))
+    with pytest.raises(NotImplementedError, match="its random numbers are a GPU's"):
+        call(q, k, v, *rest, 0.5)
+
+
+def test_gradients_of_rms_norm_from_what_was_kept():
+    x, w, grad = _x(torch).requires_grad_(), _x(torch)[0].clone().requires_grad_(), _x(torch).T
+    out, rstd = torch.ops.aten._fused_rms_norm.default(x, [3], w, 1e-3)
+    expected = torch.autograd.grad(out, (x, w), grad)
+    found = torch.ops.aten._fused_rms_norm_backward.default(grad, x.detach(), [3], rstd, w.detach(), [True, True])
+    assert all(torch.allclose(a, b) for a, b in zip(found, expected, strict=True))
+
+
+def test_a_failed_factorization_is_told():
+    with pytest.raises(torch.linalg.LinAlgError, match="linalg.inv: .Batch element 1.: the algorithm failed"):
+        torch.ops.aten._linalg_check_errors.default(torch.tensor([0, 2]), "linalg.inv", is_matrix=False)

@@ -40,8 +40,8 @@ def install_as_torch() -> None:
     >>> F is torchlike.nn.functional           # doctest: +SKIP
     True
     """
-    ours, present = sys.modules[_OURS], sys.modules.get(_ALIAS)
-    if present is not None and present is not ours:
+    present = sys.modules.get(_ALIAS)
+    if present is not None and present is not sys.modules[_OURS]:
         raise RuntimeError(
             f"install_as_torch: {_ALIAS} is already imported, from {getattr(present, '__file__', 'memory')}; "
             f"expected a process that has not imported it. Call install_as_torch() before the first "
@@ -59,7 +59,6 @@ def install_as_torch() -> None:
         if module is not None and _is_or_under(name, _OURS):
             unbuilt.open_up(module, name)
             renaming.rename(module, name)
-    ours.__dict__[_ALIAS] = ours  # torch.torch, as some programs write
     _set_version(TorchVersion(STANDS_FOR), STANDS_FOR)
 
 
@@ -82,7 +81,6 @@ def uninstall_as_torch() -> None:
     ALIAS.installed = False
     search_path.uninstall()
     tracebacks.uninstall()
-    sys.modules[_OURS].__dict__.pop(_ALIAS, None)
     _set_version(TORCHLIKE, TORCHLIKE)
     for name in [name for name in sys.modules if _is_or_under(name, _ALIAS) or _is_or_under(name, _BESIDE)]:
         del sys.modules[name]

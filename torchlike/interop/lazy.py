@@ -21,7 +21,6 @@ def on_first_use(
     names: Mapping[str, str] = MappingProxyType({}),
     star: str | None = None,
     missing: Callable[[str], Any] | None = None,
-    below: str | None = None,
     changing: Collection[str] = (),
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
     """The ``__getattr__`` and ``__dir__`` of a package that imports its submodules when somebody asks for them.
@@ -30,8 +29,7 @@ def on_first_use(
         package: the package's name.
         names: further names it has, each with the submodule that holds it.
         star: a submodule all of whose names it has.
-        missing: gives, or raises, what it has for other names. below: a submodule whose ``find`` is asked before that;
-            it gives None for what it has not.
+        missing: gives, or raises, what it has for other names.
         changing: names that are asked for each time, since what they stand for depends on settings.
 
     What it has not is named as :func:`missing_names` does. ``from package import *`` imports everything.
@@ -52,10 +50,7 @@ def on_first_use(
         if importlib.util.find_spec(f"{package}.{name}") is not None:
             return _imported(f"{package}.{name}")
         whole = _imported(f"{package}.{star}") if star else None
-        if whole is not None and name in whole.__all__:
-            return getattr(whole, name)
-        value = _imported(f"{package}.{below}").find(name) if below else None
-        return missing(name) if value is None else value
+        return getattr(whole, name) if whole is not None and name in whole.__all__ else missing(name)
 
     def __getattr__(name: str) -> Any:
         value = found(name)

@@ -16,3 +16,16 @@ STORAGES = (
     "QUInt2x4Storage", "QUInt4x2Storage", "QUInt8Storage", "ShortStorage", "Storage", "StorageBase", "TypedStorage",
     "UntypedStorage", "_storage_classes", "is_storage",
 )  # fmt: skip
+BELOW = (
+    "_adaptive_avg_pool2d", "_adaptive_avg_pool3d", "_addmm_activation", "_batch_norm_impl_index", "_coalesce",
+    "_compute_linear_combination", "_conj_copy", "_conj_physical", "_cummax_helper", "_cummin_helper", "_dim_arange",
+    "_euclidean_dist", "_functional_assert_async", "_fused_rms_norm", "_histogramdd_bin_edges",
+    "_histogramdd_from_bin_cts", "_histogramdd_from_bin_tensors", "_index_put_impl_", "_is_zerotensor", "_lazy_clone",
+    "_linalg_det", "_linalg_eigh", "_linalg_slogdet", "_linalg_solve_ex", "_linalg_svd", "_logcumsumexp",
+    "_lu_with_info", "_neg_view_copy", "_pack_padded_sequence", "_pad_packed_sequence", "_pin_memory",
+    "_prelu_kernel", "_reshape_from_tensor", "_saturate_weight_to_fp16",
+    "_scaled_dot_product_flash_attention_for_cpu", "_sparse_log_softmax_backward_data",
+    "_sparse_softmax_backward_data", "_sparse_sparse_matmul", "_sparse_sum", "_to_cpu", "_transform_bias_rescale_qkv",
+    "_trilinear", "_unique", "_unique2", "_unsafe_index", "_unsafe_index_put", "_validate_sparse_coo_tensor_args",
+    "unique_dim",
+)  # fmt: skip
