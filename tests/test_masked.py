@@ -109,3 +109,28 @@ def test_products_over_no_dimension(dtype):
         return [t.masked.prod(x, dim=d, mask=mask, keepdim=k) for d in ([], (), None) for k in (True, False)]
 
     agree(run)
+
+
+@pytest.mark.parametrize("name", [*REDUCED, *ALONG, "logaddexp", "softmax"])
+def test_numbers_that_change_nothing(name):
+    """Of every dtype, by name; what has none, or no order, is refused."""
+
+    def told(t, dtype, *args):
+        try:
+            found = t.masked._reduction_identity(f"masked.{name}", t.ones(2, dtype=getattr(t, dtype)), *args)
+        except Exception as error:
+            return type(error).__name__
+        return None if found is None else (found.item(), found.dtype)
+
+    kinds = ["float32", "int16", "uint8", "bool", "complex64", "bfloat16"]
+    rest = [(), (float("-inf"),)] if name == "norm" else [()]
+    agree(lambda t: [told(t, dtype, *args) for dtype in kinds for args in rest])
+
+
+@story
+def test_masks_of_results(t):
+    x, mask = t.ones(2, 3), t.tensor([[True, False, True], [False, False, False]])
+    made = [t.masked._output_mask(t.masked.sum, x, mask=mask, **given) for given in ({}, {"dim": 1}, {"dim": (0, -1)})]
+    made += [t.masked._output_mask(t.masked.norm, x, 2.0, 0, keepdim=True, mask=mask)]
+    made += [t.masked._output_mask(t.masked.cumsum, x, 0, mask=mask[0]), t.masked._input_mask(x, mask=mask[0])]
+    return [*made, t.masked._where(mask, x, t.zeros(())), t.masked._canonical_dim((-1, 0), 3)]

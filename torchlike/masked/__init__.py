@@ -1,6 +1,7 @@
 """``torch.masked``: reductions of the elements that a mask lets through, and tensors that carry such a mask."""
 
 from torchlike.interop.alias import missing_names
+from torchlike.masked._masks import _canonical_dim, _input_mask, _output_mask, _reduction_identity, _where  # noqa: F401
 from torchlike.masked._ops import (
     amax,
     amin,
