@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from checks_kit import CHEAPLY
+
 HERE = Path(__file__).parent / "distributed"
 SIZE = 2
 
@@ -20,6 +22,8 @@ def free_port():
 def started(script, *arguments, **environment):
     """The processes, one for each rank, which write to pipes."""
     shared = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port()), "WORLD_SIZE": str(SIZE), **environment}
+    shared["XLA_FLAGS"] = f"{CHEAPLY} {environment.get('XLA_FLAGS', os.environ.get('XLA_FLAGS', ''))}"
+    shared["OMP_NUM_THREADS"] = "1"  # PyTorch's threads wait by spinning
     command = [sys.executable, str(HERE / script), *map(str, arguments)]
     return [
         subprocess.Popen(
