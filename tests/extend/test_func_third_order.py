@@ -1,6 +1,7 @@
 """Third derivatives of operators whose backward reads what the forward saved, which itself depends on the inputs."""
 
 import pytest
+from both import agree
 
 import torchlike
 
@@ -53,3 +54,45 @@ def test_normalizations(name, modes):
             f = along(f, mode)
         found.append(f(torchlike.tensor(0.3, dtype=torchlike.float64)))
     assert torchlike.allclose(*found)
+
+
+def _changed(change):
+    """A function that changes a view of what it made."""
+
+    def f(t, x):
+        y = x * x
+        change(t, y, x)
+        return y * x
+
+    return f
+
+
+def _unrecorded(t, y, x):
+    with t.no_grad():
+        y.mul_(3.0)
+        y[1:].mul_(x[:2])
+
+
+CHANGED = {
+    "zero": lambda t, y, x: y[1:2].zero_(),
+    "power": lambda t, y, x: y[1:].pow_(3),
+    "twice": lambda t, y, x: (y[1:].mul_(x[:2]), y[:2].sin_()),
+    "scan": lambda t, y, x: y[1:].cumsum_(0),
+    "without history": _unrecorded,
+}
+AROUND = {
+    "gradient of a tangent": lambda F, f: F.grad(lambda x: F.jvp(f, (x,), (x.cos(),))[1].sum()),
+    "of a tangent of a gradient": lambda F, f: F.grad(
+        lambda x: F.jvp(F.grad(lambda v: f(v).sum()), (x,), (x,))[1].sum()
+    ),
+    "columns of a gradient": lambda F, f: F.jacfwd(F.jacrev(f)),
+    "rows of columns": lambda F, f: F.jacrev(F.jacfwd(f)),
+}
+
+
+@pytest.mark.parametrize("around", AROUND)
+@pytest.mark.parametrize("change", CHANGED)
+def test_changes_of_views(change, around):
+    agree(lambda t: AROUND[around](t.func, lambda x: _changed(CHANGED[change])(t, x))(
+        t.tensor([0.5, -0.3, 1.1], dtype=t.float64)
+    ))  # fmt: skip

@@ -163,12 +163,15 @@ class JvpLevel(Level):
                 dot = _dots(self, op, tuple(given), static, before)
             else:
                 dot = call(shapes.fill_number, (old, 0.0), ()) if old is not None else None
+        holder = base_of(target)
+        holder = target if holder is None else holder  # which has the node of a change of its view
+        edge = holder._edge
         call_inplace(op, inputs, static)
         if dot is not None:
             with self.recording():
                 self.replace(target, old, dot)
-            if target._edge is not None:
-                self.save(target._edge[0], inputs, before, (dot,))
+            if holder._edge is not None and holder._edge is not edge:  # under no_grad it is of another call
+                self.save(holder._edge[0], inputs, before, (dot,))
         return target
 
     def replace(self, t: Tensor, old: Tensor | None, dot: Tensor) -> None:
