@@ -1,13 +1,17 @@
 """What goes wrong between processes is an error that names the rank, in time; and the launcher starts them anew."""
 
+import importlib
 import os
 import re
 import subprocess
 import sys
 
 import pytest
+from both import agree
 from process_kit import HERE, ended, finished, free_port, started
+from story_kit import said
 
+from torchlike.distributed import run
 from torchlike.distributed.run import parse_args
 
 FAULTS = {
@@ -179,6 +183,17 @@ def test_options_may_be_variables(monkeypatch):
     monkeypatch.setenv("PET_STANDALONE", "1")
     found = parse_args(["a.py"])
     assert (found.nproc_per_node, found.standalone, parse_args(["--nproc", "2", "a.py"]).nproc_per_node) == (3, True, 2)
+
+
+@pytest.mark.parametrize("text", ["1", "2:4", "a", "1:2:3", ""])
+def test_numbers_of_machines(text):
+    agree(lambda t: said(lambda: importlib.import_module(f"{t.__name__}.distributed.run").parse_min_max_nnodes(text)))
+
+
+def test_what_of_the_launcher_is_refused():
+    for name in ("config_from_args", "determine_local_world_size"):
+        with pytest.raises(NotImplementedError, match=f"torch.distributed.run.{name}: not supported; LaunchConfig"):
+            getattr(run, name)([])
 
 
 def test_machines_of_which_this_is_the_only_one():

@@ -6,6 +6,7 @@ The launcher keeps jax's coordination service, so that the death of any rank is 
 import argparse
 import contextlib
 import os
+import runpy
 import signal
 import socket
 import subprocess
@@ -22,8 +23,11 @@ import jax
 
 from torchlike.distributed import _rendezvous, _runtime
 from torchlike.distributed.elastic.multiprocessing.errors import ProcessFailure, _record
+from torchlike.interop.refusing import refusing
 
-__all__ = ["get_args_parser", "main", "parse_args", "run"]
+__all__ = ["get_args_parser", "main", "parse_args", "parse_min_max_nnodes", "run", "run_script_path"]
+
+__getattr__ = refusing(__name__, "not supported; LaunchConfig of torch.distributed.launcher says what a launch is")
 
 _GRACE = 10.0  # seconds between the polite and the other way to end a process
 
@@ -134,6 +138,20 @@ def _count(text: str, parser: argparse.ArgumentParser) -> int:
     if text in ("gpu", "auto"):
         return jax.local_device_count() if text == "gpu" or jax.default_backend() != "cpu" else os.cpu_count() or 1
     parser.error(f"--nproc-per-node {text}: expected a number, auto, cpu or gpu")
+
+
+def parse_min_max_nnodes(nnodes: str) -> tuple[int, int]:
+    """The least and the largest number of machines of ``"MIN:MAX"``, or of one number."""
+    parts = nnodes.split(":")
+    if len(parts) > 2:
+        raise RuntimeError(f'nnodes={nnodes} is not in "MIN:MAX" format')
+    return int(parts[0]), int(parts[-1])
+
+
+def run_script_path(training_script: str, *training_script_args: str) -> None:
+    """Run a script in this process, as its main module, with these arguments."""
+    sys.argv = [training_script, *training_script_args]
+    runpy.run_path(training_script, run_name="__main__")
 
 
 def main(args: Sequence[str] | None = None) -> None:
