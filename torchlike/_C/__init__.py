@@ -29,6 +29,7 @@ from torchlike._C._rare import (
 )
 from torchlike._C._rare import _debug_only_display_vmap_fallback_warnings as _debug_only_display_vmap_fallback_warnings
 from torchlike._C._rare import _get_accelerator as _get_accelerator
+from torchlike._C._rare import _infer_size as _infer_size
 from torchlike._C._rare import _is_alias_of as _is_alias_of
 from torchlike._C._rare import _TensorMeta as _TensorMeta
 from torchlike._C._references import _WeakTensorRef as _WeakTensorRef

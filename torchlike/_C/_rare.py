@@ -2,8 +2,10 @@
 
 import torchlike.accelerator as accelerator
 from torchlike._base.device import device
+from torchlike._base.dims import broadcast_shapes
 from torchlike._base.state import state
 from torchlike._classes import ScriptObject as ScriptObject
+from torchlike._core.tensor.size import Size
 from torchlike._core.tensor.tensor import Tensor, strided
 from torchlike.interop.refusing import refused_class
 
@@ -37,6 +39,19 @@ def _is_alias_of(input: Tensor, other: Tensor, /) -> bool:
     if input.layout is not other.layout or input.layout is not strided:
         return False
     return input._storage is other._storage
+
+
+def _infer_size(a: Size, b: Size, /) -> Size:
+    """The shape that two shapes broadcast to; RuntimeError where there is none.
+
+    >>> import torchlike as torch
+    >>> torch._C._infer_size(torch.Size([2, 1]), torch.Size([3]))
+    torch.Size([2, 3])
+    """
+    for position, size in enumerate((a, b), 1):
+        if not isinstance(size, Size):
+            raise RuntimeError(f"expected a torch.Size as argument {position}")
+    return Size(broadcast_shapes(a, b))
 
 
 def _get_accelerator(check: bool = False, /) -> device:

@@ -225,6 +225,8 @@ def least_squares(layouts: Layouts, shape: Ints, static: Any) -> Ints | None:
     """The first rows of columns as long as the longer side of the system."""
     if len(shape) < 2 or layouts[0] is None:
         return None
-    *outer, _, columns = shape
     rows = max(1, *layouts[0].shape[-2:])
+    if len(shape) < len(layouts[0].shape):  # of a vector for each matrix
+        return (*contiguous_strides((*shape[:-1], rows))[:-1], 1)
+    *outer, _, columns = shape
     return (*contiguous_strides((*outer, rows * columns))[:-1], 1, rows)

@@ -15,6 +15,7 @@ from torchlike._ops._square import (
     _LinAlgError,
     adjoint,
     diagonal,
+    first_bad,
     matrices,
     mm,
     same_dtype,
@@ -146,10 +147,15 @@ def _svd(a, full):
 def _not_finite(name):
     def check(**arguments):
         a = next(iter(arguments.values()))
-        error = _LinAlgError(
-            f"{name}: The algorithm failed to converge because the input matrix contained non-finite values."
-        )
-        return ~jnp.all(jnp.isfinite(a)), error
+        bad = ~jnp.all(jnp.isfinite(a), (-2, -1))
+
+        def error():
+            batch, _ = first_bad(bad)
+            return _LinAlgError(
+                f"{name}: {batch}The algorithm failed to converge because the input matrix contained non-finite values."
+            )
+
+        return jnp.any(bad), error
 
     return check
 
@@ -560,7 +566,8 @@ def lstsq(self, b, rcond):
         )
     if rhs.shape[-2] != self.shape[-2]:
         raise RuntimeError(
-            f"{name}: input.size(-2) should match other.size(-2), got {self.shape[-2]} and {rhs.shape[-2]}"
+            f"{name}: input.size(-2) should match other.size({-1 if vector else -2}), got {self.shape[-2]} and "
+            f"{rhs.shape[-2]}"
         )
     if vector and rhs.shape[:-2] != self.shape[:-2]:
         raise RuntimeError(f"{name}: a vector for each matrix is expected, got {self.shape} and {b.shape}")
