@@ -188,8 +188,8 @@ ALIASES = """\
             exec(statement, {"torch": torch})
         except Exception as error:
             return f"{type(error).__name__}: {error}"
-    for statement in ["torch.foo", "torch.nn.Foo", "torch._foo", "torch.nn.Conv3d", "torch.__foo__", "import torch.foo",
-                      "import torch.nn.foo", "from torch.foo.bar import baz", "import torch.broken"]:
+    for statement in ["torch.foo", "torch.nn.Foo", "torch._foo", "torch.nn.Conv3d()", "torch.__foo__",
+                      "import torch.foo", "import torch.nn.foo", "from torch.foo.bar import baz", "import torch.broken"]:
         print(message(statement))
     print(message("from torch import foo").partition(" (")[0])
     assert not hasattr(torch, "foo") and getattr(torch.nn, "foo", 3) == 3
@@ -208,7 +208,7 @@ ALIASES_PRINT = """\
 AttributeError: module 'torch' has no attribute 'foo'
 AttributeError: module 'torch.nn' has no attribute 'Foo'
 AttributeError: torchlike does not have torch._foo yet
-AttributeError: torchlike does not have torch.nn.Conv3d yet
+NotImplementedError: torch.nn.Conv3d: not in torchlike yet
 AttributeError: module 'torch' has no attribute '__foo__'
 ModuleNotFoundError: torchlike does not have the module torch.foo yet
 ModuleNotFoundError: torchlike does not have the module torch.nn.foo yet

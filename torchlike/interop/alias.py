@@ -8,13 +8,14 @@ from collections.abc import Callable, Sequence
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from types import ModuleType
-from typing import Any, NoReturn
+from typing import Any
 
 from torchlike._base.home import ALIAS
 from torchlike._base.home import OURS as _OURS
 from torchlike._base.home import THEIRS as _ALIAS
 from torchlike.interop import renaming, search_path, tracebacks, unbuilt
-from torchlike.interop.their_names import is_theirs
+from torchlike.interop.refusing import refused_class
+from torchlike.interop.their_names import is_theirs, their_names
 from torchlike.torch_version import TorchVersion
 from torchlike.version import STANDS_FOR, TORCHLIKE
 
@@ -57,8 +58,7 @@ def install_as_torch() -> None:
     _alias_all()
     for name, module in list(sys.modules.items()):
         if module is not None and _is_or_under(name, _OURS):
-            unbuilt.open_up(module, name)
-            renaming.rename(module, name)
+            _open_up(module, name)
     _set_version(TorchVersion(STANDS_FOR), STANDS_FOR)
 
 
@@ -86,11 +86,12 @@ def uninstall_as_torch() -> None:
         del sys.modules[name]
 
 
-def missing_names(module_name: str) -> Callable[[str], NoReturn]:
+def missing_names(module_name: str) -> Callable[[str], Any]:
     """A module-level `__getattr__` that names what the module lacks in the terms of the user's script.
 
     A module installs it as `__getattr__ = missing_names(__name__)`. The error is an AttributeError, so
-    `hasattr`, `getattr` with a default and `from torch import x` (ImportError) work as everywhere.
+    `hasattr`, `getattr` with a default and `from torch import x` (ImportError) work as everywhere. While this package
+    stands in for torch, a name that PyTorch has there can be imported, and refuses when it is used.
 
     >>> import torchlike as torch
     >>> torch.segment_reduce_v2
@@ -102,8 +103,11 @@ def missing_names(module_name: str) -> Callable[[str], NoReturn]:
     """
     public = _ALIAS + module_name[len(_OURS) :]
 
-    def __getattr__(name: str) -> NoReturn:
-        if name.startswith("__") and name.endswith("__") or is_theirs(public, name) is False:
+    def __getattr__(name: str) -> Any:
+        known = is_theirs(public, name)
+        if known and ALIAS.installed:
+            return sys.modules[_OURS] if name == _ALIAS else refused_class(public, name, f"not in {_OURS} yet")
+        if name.startswith("__") and name.endswith("__") or known is False:
             message = f"module {(public if ALIAS.installed else module_name)!r} has no attribute {name!r}"
         else:
             message = f"{_OURS} does not have {public}.{name} yet"
@@ -154,8 +158,7 @@ class _AliasFinder(MetaPathFinder):
             execute(module)
             if ALIAS.installed:
                 _alias(name, module)
-                unbuilt.open_up(module, name)
-                renaming.rename(module, name)
+                _open_up(module, name)
 
         loader.exec_module = exec_module
         return spec
@@ -185,6 +188,14 @@ def _alias_all() -> None:
     for name, module in list(sys.modules.items()):
         if module is not None and _is_or_under(name, _OURS):
             _alias(name, module)
+
+
+def _open_up(module: ModuleType, name: str) -> None:
+    """Give a module that is loaded PyTorch's names and parts."""
+    unbuilt.open_up(module, name)
+    renaming.rename(module, name)
+    if _ALIAS + name[len(_OURS) :] in their_names():
+        module.__dict__.setdefault("__getattr__", missing_names(name))
 
 
 def _alias(name: str, module: ModuleType) -> None:

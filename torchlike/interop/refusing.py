@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
 import sys
 from collections.abc import Callable
@@ -67,6 +68,7 @@ class _Refused(type):
         raise NotImplementedError(f"{cls.__module__}.{cls.__qualname__}: {cls.why}")
 
 
+@functools.cache
 def refused_class(module: str, name: str, why: str) -> type:
     """A class ``module.name`` that cannot be made an object of; what is called an error can be caught."""
 
