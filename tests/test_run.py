@@ -189,7 +189,8 @@ ALIASES = """\
         except Exception as error:
             return f"{type(error).__name__}: {error}"
     for statement in ["torch.foo", "torch.nn.Foo", "torch._foo", "torch.nn.Conv3d()", "torch.__foo__",
-                      "import torch.foo", "import torch.nn.foo", "from torch.foo.bar import baz", "import torch.broken"]:
+                      "import torch.foo", "import torch.nn.foo", "from torch.foo.bar import baz",
+                      "import torch.broken"]:
         print(message(statement))
     print(message("from torch import foo").partition(" (")[0])
     assert not hasattr(torch, "foo") and getattr(torch.nn, "foo", 3) == 3

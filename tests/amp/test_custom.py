@@ -74,6 +74,15 @@ def test_what_is_cast_among_the_arguments():
     agree(run)
 
 
+def test_casting_by_hand():
+    def run(t):
+        x = values(t)
+        found = t.amp.autocast_mode._cast([x, (x.double(), 3), {"a": x.int(), "b": x.half()}, "a"], "cpu", t.bfloat16)
+        return found, t.amp.autocast_mode._cast(x, "cuda", t.float16)
+
+    agree(run)
+
+
 WRONG = {
     "fwd of no type": (lambda t: t.amp.custom_fwd(device_type=1), "Expected `device_type` of type `str`"),
     "bwd of no type": (lambda t: t.amp.custom_bwd(device_type=1), "Expected `device_type` of type `str`"),

@@ -95,4 +95,14 @@ def all_cast(value: Any, kind: str, target: dtype) -> Any:
     return value
 
 
+def _cast(value: Any, device_type: str, dtype: dtype) -> Any:
+    """``value`` with the floating tensors of that device in it cast, also in tuples, lists and dicts.
+
+    >>> import torchlike as torch
+    >>> torch.amp.autocast_mode._cast((torch.ones(1), 2), "cpu", torch.bfloat16)
+    (tensor([1.], dtype=torch.bfloat16), 2)
+    """
+    return all_cast(value, kind_of("_cast", device_type), dtype)
+
+
 __all__ = ["all_cast", "custom_bwd", "custom_fwd"]
