@@ -110,3 +110,9 @@ def test_sharing_strategies(t):
         [name for name in names if not hasattr(mp, name)], type(mp.get_context("spawn")).__name__,
         type(said(lambda: mp.set_sharing_strategy("none"))),
     ]  # fmt: skip
+
+
+@story
+def test_functions_that_need_calls_between_processes(t):
+    function = t.distributed.rpc.api._require_initialized(abs)
+    return function.__name__, said(lambda: function(-1), "RPC has not been initialized")
