@@ -1,14 +1,17 @@
 """Write torchlike/interop/their_names.txt: the public names of PyTorch, from the PyTorch that is installed.
 
 A line is a module (or a class), a colon and its names. With it a misspelt name is told from one that torchlike lacks.
+``name=home`` is a name that the module has imported from elsewhere, where ``home`` is what it is called at its place.
 A line without a colon is a module whose names are not listed: private ones, and those that few programs see.
 """
 
 import importlib
 import inspect
+import math
 import pkgutil
 import sys
 import types
+import typing
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
@@ -54,12 +57,35 @@ def theirs(module: types.ModuleType, value: object) -> bool:
     return type(value).__module__ not in ("typing", "__future__")
 
 
+def home(module: types.ModuleType, name: str) -> str | None:
+    """Where the value of a name that a module has imported from elsewhere is at home; None for its own."""
+    value = getattr(module, name, None)
+    if isinstance(value, types.ModuleType):
+        own = value.__name__ == f"{module.__name__}.{name}"
+        return None if own else value.__name__
+    if isinstance(value, bool | float):
+        origin = next((m for m in (math, typing) if vars(m).get(name) is value), None)
+        return None if origin is None else f"{origin.__name__}.{name}"
+    if not isinstance(value, type) and not inspect.isroutine(value):
+        return None
+    place, path = value.__module__, value.__qualname__
+    if place in (None, module.__name__) or not isinstance(path, str) or "." in path:
+        return None
+    found = getattr(sys.modules.get(place), path, None)
+    return f"{place}.{path}" if found is value else None
+
+
+def told(module: types.ModuleType, name: str) -> str:
+    place = home(module, name)
+    return name if place is None else f"{name}={place}"
+
+
 def lines() -> Iterator[str]:
     listed = sorted(modules(), key=lambda m: m.__name__)
     yield from sorted({*files()} - {module.__name__ for module in listed})
     for module in listed:
         names = [n for n in dir(module) if not n.startswith("_") and theirs(module, getattr(module, n, None))]
-        yield f"{module.__name__}: {' '.join(sorted(names))}".rstrip()
+        yield f"{module.__name__}: {' '.join(told(module, name) for name in sorted(names))}".rstrip()
     for name in CLASSES:
         cls = getattr(sys.modules[name.rpartition(".")[0]], name.rpartition(".")[2])
         yield f"{name}: {' '.join(sorted(n for n in dir(cls) if not n.startswith('_')))}"

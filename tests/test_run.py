@@ -262,6 +262,12 @@ IDENTITY = """\
         print(sorted(t for t in texts if not re.search("conversion|storage", t)), pickle.loads(dumped)[0])
         code = "import torch, importlib.metadata as m; print(m.version('torch') == torch.__version__, torch.__name__)"
         print(subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout)
+        from torch.optim.adam import Optimizer, Tensor, torch as itself  # what PyTorch's modules import from elsewhere
+        from torch.functional import F, TYPE_CHECKING, handle_torch_function
+        from torch.nn.functional import ScalingType
+        print(Optimizer is torch.optim.Optimizer, Tensor is torch.Tensor, itself is torch, F is nn.functional,
+              handle_torch_function is torch.overrides.handle_torch_function, TYPE_CHECKING,
+              isinstance(torch.ones(1), ScalingType))
         for method in ("spawn", "fork"):
             context = multiprocessing.get_context(method)
             queue = context.SimpleQueue()

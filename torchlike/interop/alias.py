@@ -15,7 +15,7 @@ from torchlike._base.home import OURS as _OURS
 from torchlike._base.home import THEIRS as _ALIAS
 from torchlike.interop import renaming, search_path, tracebacks, unbuilt
 from torchlike.interop.refusing import refused_class
-from torchlike.interop.their_names import is_theirs, their_names
+from torchlike.interop.their_names import is_theirs, their_home, their_modules, their_names
 from torchlike.torch_version import TorchVersion
 from torchlike.version import STANDS_FOR, TORCHLIKE
 
@@ -91,7 +91,8 @@ def missing_names(module_name: str) -> Callable[[str], Any]:
 
     A module installs it as `__getattr__ = missing_names(__name__)`. The error is an AttributeError, so
     `hasattr`, `getattr` with a default and `from torch import x` (ImportError) work as everywhere. While this package
-    stands in for torch, a name that PyTorch has there can be imported, and refuses when it is used.
+    stands in for torch, a name that PyTorch has there is what the module it comes from has under it, as
+    ``torch.optim.adam.Optimizer``; what is not built can be imported, and refuses when it is used.
 
     >>> import torchlike as torch
     >>> torch.segment_reduce_v2
@@ -106,7 +107,7 @@ def missing_names(module_name: str) -> Callable[[str], Any]:
     def __getattr__(name: str) -> Any:
         known = is_theirs(public, name)
         if known and ALIAS.installed:
-            return sys.modules[_OURS] if name == _ALIAS else refused_class(public, name, f"not in {_OURS} yet")
+            return _from_home(public, name)
         if name.startswith("__") and name.endswith("__") or known is False:
             message = f"module {(public if ALIAS.installed else module_name)!r} has no attribute {name!r}"
         else:
@@ -115,6 +116,22 @@ def missing_names(module_name: str) -> Callable[[str], Any]:
         raise AttributeError(message, name=name, obj=sys.modules.get(module_name))
 
     return __getattr__
+
+
+def _from_home(public: str, name: str) -> Any:
+    """What PyTorch's module of this name has imported from elsewhere; a class that refuses where that is not here."""
+    home = their_home(public, name) or ""
+    ours = _OURS + home[len(_ALIAS) :] if _is_or_under(home, _ALIAS) else home
+    if home in their_modules():
+        return importlib.import_module(ours)
+    place, _, own = ours.rpartition(".")
+    try:
+        module = importlib.import_module(place)
+        if not isinstance(getattr(module.__spec__, "loader", None), unbuilt.Finder):
+            return getattr(module, own)
+    except (AttributeError, ImportError, ValueError):
+        pass
+    return refused_class(public, name, f"not in {_OURS} yet")
 
 
 class _AliasFinder(MetaPathFinder):

@@ -15,7 +15,23 @@ def _lines() -> list[str]:
 def their_names() -> dict[str, frozenset[str]]:
     """Names by module, and by class for the classes that many programs use; written by docs/make_names.py."""
     parts = (line.partition(":") for line in _lines())
-    return {place: frozenset(names.split()) for place, colon, names in parts if colon}
+    return {place: frozenset([n.partition("=")[0] for n in names.split()]) for place, colon, names in parts if colon}
+
+
+@functools.cache
+def _homes(place: str) -> dict[str, str]:
+    line = next((line for line in _lines() if line.startswith(f"{place}:")), "")
+    return dict(n.split("=") for n in line.split() if "=" in n)
+
+
+def their_home(place: str, name: str) -> str | None:
+    """What a name that a module of PyTorch's has imported from elsewhere is called there; None for its own.
+
+    >>> from torchlike.interop.their_names import their_home
+    >>> their_home("torch.optim.adam", "Optimizer"), their_home("torch.optim.adam", "Adam")
+    ('torch.optim.optimizer.Optimizer', None)
+    """
+    return _homes(place).get(name)
 
 
 @functools.cache
