@@ -24,7 +24,7 @@ def test_synchronize_raises_what_no_call_has_asked_for():
     called(function, 0, 1)
     torch.cpu.synchronize()
     called(function, 7)
-    with pytest.raises(RuntimeError, match="values that it refuses"):
+    with pytest.raises(IndexError, match="values that it refuses"):
         torch.cpu.synchronize()
     torch.cpu.synchronize()  # once
     (good,) = called(function, 1)
@@ -34,7 +34,7 @@ def test_synchronize_raises_what_no_call_has_asked_for():
 def test_the_next_call_raises_first():
     function = row()
     called(function, 0, 7)
-    with pytest.raises(RuntimeError, match="values that it refuses"):
+    with pytest.raises(IndexError, match="values that it refuses"):
         called(function, 1)
     torch.cpu.synchronize()
 
@@ -44,7 +44,7 @@ def test_functions_that_nobody_holds_any_more_are_told_of():
     called(function, 0, 1, 9)
     del function
     gc.collect()
-    with pytest.raises(RuntimeError, match="values that it refuses"):
+    with pytest.raises(IndexError, match="values that it refuses"):
         value_checks.told()
     value_checks.told()
 
@@ -68,3 +68,33 @@ def test_the_end_of_the_process_asks(monkeypatch):
         called(row(), 0)
     atexit.register(value_checks.told)
     assert registered == [value_checks.told]
+
+
+def error_of(f):
+    try:
+        f()
+    except Exception as error:
+        return error
+    raise AssertionError("nothing is raised")
+
+
+F = torch.nn.functional
+REFUSED = {
+    "index": lambda i: TABLE[i],
+    "index_select": lambda i: TABLE.index_select(0, i),
+    "take": lambda i: TABLE.take(i + 4),
+    "gather": lambda i: TABLE.gather(0, i[None]),
+    "scatter": lambda i: TABLE.scatter(0, i[None], 1.0),
+    "one_hot": lambda i: F.one_hot(i, 3),
+    "cross_entropy": lambda i: F.cross_entropy(TABLE[:1], i),
+    "multinomial": lambda i: torch.multinomial(torch.ones(2) * (3 - i), 1),
+    "cholesky": lambda i: torch.linalg.cholesky(torch.eye(2) * (2 - i)),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_the_error_is_of_the_type_that_eager_code_raises(name):
+    function = torch.compile(REFUSED[name])
+    called(function, 1, 5)
+    errors = [error_of(lambda: REFUSED[name](torch.tensor([5]))), error_of(lambda: called(function, 1))]
+    assert len({*map(type, errors)}) == 1 and "found after a compiled program had run" in str(errors[1])

@@ -5,10 +5,12 @@ import warnings
 import weakref
 
 import jax
+import jax.numpy as jnp
 import pytest
 
 import torchlike as torch
 from torchlike._executor.recorded import cut
+from torchlike.interop import from_jax
 
 N = 64
 
@@ -342,3 +344,33 @@ def test_a_create_graph_backward_makes_the_cycle_it_warns_of():
     nodes = nodes_of(x.grad)
     x.grad = None
     assert not [ref() for ref in nodes if ref() is not None]
+
+
+# -- what is too much ----------------------------------------------------------------------------------
+
+HUGE = 1 << 24, 1 << 24  # no address space holds it
+
+
+@jax.custom_vjp
+def greedy(x):
+    return x * 2
+
+
+greedy.defvjp(lambda x: (x * 2, None), lambda _, g: (jnp.sort(jnp.broadcast_to(g, HUGE))[0, :1],))
+
+
+def in_backward(x):
+    from_jax(greedy)(x.requires_grad_()).sum().backward()
+    return x.grad
+
+
+def expanded(x):
+    return x.expand(HUGE) + 1
+
+
+@pytest.mark.parametrize("f", [expanded, torch.compile(expanded), in_backward], ids=["eager", "compiled", "backward"])
+@pytest.mark.parametrize("time", [1, 2])
+def test_memory_that_does_not_suffice_is_pytorchs_error(f, time):
+    with pytest.raises(RuntimeError, match="can't allocate memory"):
+        f(torch.ones(1)).tolist()
+    assert (torch.ones(1) + 1).tolist() == [2]

@@ -1,5 +1,7 @@
 """The error of a device whose memory does not suffice."""
 
+from typing import TypeVar
+
 import jax
 
 
@@ -7,11 +9,25 @@ class OutOfMemoryError(RuntimeError):
     """A device has no memory left."""
 
 
-def is_exhausted(error: BaseException) -> bool:
-    """Whether XLA says that memory does not suffice."""
-    return isinstance(error, jax.errors.JaxRuntimeError) and "RESOURCE_EXHAUSTED" in str(error)
+EXHAUSTED = jax.errors.JaxRuntimeError, MemoryError  # what may say so
 
 
-def exhausted(error: BaseException) -> OutOfMemoryError:
-    """PyTorch's error, by whose first words programs know it; the rest is XLA's."""
-    return OutOfMemoryError(f"CUDA out of memory. {str(error).partition(': ')[2] or error}")
+E = TypeVar("E", bound=BaseException)
+
+
+def told(error: E) -> E | RuntimeError:
+    """PyTorch's error, by whose words programs know it, where XLA or numpy says that memory does not suffice; the rest
+    of its text is theirs. Any other error as it is.
+    """
+    ours = isinstance(error, jax.errors.JaxRuntimeError) and "RESOURCE_EXHAUSTED" in str(error)
+    if not (ours or isinstance(error, MemoryError)):
+        return error
+    text = str(error).partition("RESOURCE_EXHAUSTED: ")[2] or str(error)
+    found = (
+        RuntimeError(f"DefaultCPUAllocator: can't allocate memory: {text}") if jax.default_backend() == "cpu" else
+        OutOfMemoryError(f"CUDA out of memory. {text}")
+    )  # fmt: skip
+    for note in getattr(error, "__notes__", ()):
+        if "JAX has removed its internal frames" not in note:
+            found.add_note(note)
+    return found

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import jax
 import jax.numpy as jnp
 
+from torchlike._base import exhausted
 from torchlike._base.device import of_array
-from torchlike._base.exhausted import exhausted, is_exhausted
 from torchlike._executor import level, sparse
 from torchlike._executor.immediate import Abstract, infer
 from torchlike._executor.pending import Pending, all_settled, settled
@@ -79,8 +79,7 @@ def translate(op: Kernel, static: Static, values: Values, error: Exception) -> A
         return sparse.LAYER.run(op, static, values)
     if on_several_devices(error):
         refuse_devices(op.name, values)
-    if is_exhausted(error):
-        raise exhausted(error) from None
+    error = exhausted.told(error)
     if notes := getattr(error, "__notes__", None):  # jax's remark on its frames; the message is to end the error
         notes[:] = [note for note in notes if "JAX has removed its internal frames" not in note]
     try:

@@ -16,9 +16,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import SingleDeviceSharding
 
+from torchlike._base import exhausted
 from torchlike._base.bits import X64, demand_x64, narrowed
 from torchlike._base.device import stays
-from torchlike._base.exhausted import exhausted, is_exhausted
 from torchlike._base.state import state
 from torchlike._executor import level, sparse
 from torchlike._executor.compiling import aligned
@@ -110,6 +110,8 @@ def run(op: Kernel, static: Static, values: Values) -> Any:
         if sparse.holds(values):
             return sparse.LAYER.run(op, static, values)
         raise
+    except exhausted.EXHAUSTED as error:
+        raise exhausted.told(error) from None
 
 
 def infer(kernel: Callable[..., Any], values: Values) -> Any:
@@ -157,8 +159,8 @@ def _filled(shape: Sequence[int], dtype: Any, one: bool, device: jax.Device | No
                 return jax.device_put(_filler(*key)(), device)
         except (ValueError, OverflowError):
             raise too_large(shape, dtype) from None
-        except jax.errors.JaxRuntimeError as error:
-            raise exhausted(error) if is_exhausted(error) else error from None
+        except exhausted.EXHAUSTED as error:
+            raise exhausted.told(error) from None
     if len(_copies) > 4096:
         _copies.clear()
     _copies[key] = made + 1

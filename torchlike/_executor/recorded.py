@@ -18,6 +18,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from torchlike._base import exhausted
 from torchlike._base.bits import demand_x64
 from torchlike._base.frames import user_frame
 from torchlike._base.state import State, state
@@ -195,9 +196,10 @@ class Recorder:
                 with jax.ensure_compile_time_eval():
                     self._run(calls)
         except Exception as error:
-            _fail(calls, error)
+            found = exhausted.told(error)
+            _fail(calls, found)
             self.running, self.results, self.taken = None, [], 0
-            raise
+            raise found from found.__cause__
         self.running, self.results, self.taken = None, [], 0
 
     def _run(self, calls: Calls) -> None:

@@ -9,19 +9,19 @@ from __future__ import annotations
 import atexit
 import itertools
 import weakref
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 if TYPE_CHECKING:
-    from torchlike._decl.typed import Value
+    from torchlike._decl.typed import Value, Values
 
 _numbers = itertools.count()
-_watched: dict[int, tuple[weakref.ref, list[Value], Sequence[Exception]]] = {}
+_watched: dict[int, tuple[weakref.ref, list[Value], list[Exception]]] = {}
 
 
-def watch(program: object, flags: list[Value], errors: Sequence[Exception]) -> None:
+def watch(program: object, flags: list[Value], errors: list[Exception]) -> None:
     """Look after the flags of a program's calls as long as there are some; ``errors``: what each of them raises."""
     if not _watched:
         atexit.unregister(told)
@@ -43,7 +43,7 @@ def told() -> None:
             _watched.pop(number, None)
 
 
-def examine(flags: list[Value], errors: Sequence[Exception]) -> None:
+def examine(flags: list[Value], errors: list[Exception]) -> None:
     """Take the flags of former calls one by one, and raise the error of the first that is set."""
     while flags:
         try:
@@ -51,7 +51,49 @@ def examine(flags: list[Value], errors: Sequence[Exception]) -> None:
         except IndexError:  # another thread has taken it
             return
         if b"\1" in _bytes(found):
-            raise errors[int(np.asarray(found).argmax())].with_traceback(None)
+            i = int(np.asarray(found).argmax())
+            errors[i] = _typed(errors[i])
+            raise errors[i].with_traceback(None)
+
+
+class Unseen(RuntimeError):
+    """The error of a value check whose values a program does not keep, until it is known of which type it is."""
+
+    def __init__(self, message: str, op: Any, static: Any, values: Values) -> None:
+        super().__init__(message)
+        self.check = op, static, [(v.shape, v.dtype) if hasattr(v, "dtype") else v for v in values]
+
+
+def _typed(error: Exception) -> Exception:
+    """``error`` as its check raises it: of the type that it has for values that are refused."""
+    if not isinstance(error, Unseen):
+        return error
+    kinds = {bad: kind for bad, kind in _kinds(*error.check)}
+    return kinds.get(True, kinds.get(False, RuntimeError))(*error.args)
+
+
+_EXAMPLES = (np.nan, 2**30), (-1, -1), (0, 0)  # of floats, and of integers
+
+
+def _kinds(op: Any, static: Any, kinds: list[Any]) -> Iterator[tuple[bool, type[Exception]]]:
+    """(whether it is refused, the type of the error) for examples of values."""
+    for number, integer in _EXAMPLES:
+        try:
+            bad, error = op.examine(static, [_example(kind, number, integer) for kind in kinds])
+            found = error() if callable(error) else error
+        except Exception:  # noqa: BLE001, S112  (what the message shows is not there)
+            continue
+        if isinstance(found, Exception):
+            yield bool(bad), type(found)
+
+
+def _example(kind: Any, number: float, integer: int) -> Any:
+    if not isinstance(kind, tuple):
+        return kind
+    shape, dtype = kind
+    limits = np.iinfo(dtype) if np.dtype(dtype).kind in "iu" else None
+    value = number if limits is None else min(max(integer, limits.min), limits.max)
+    return np.broadcast_to(np.array(value, dtype), shape)  # of any size, and no memory
 
 
 def _bytes(value: Value) -> bytes:

@@ -14,6 +14,7 @@ from heapq import heapify, heappop, heappush
 from itertools import repeat
 from typing import TYPE_CHECKING, Any
 
+from torchlike._base import exhausted
 from torchlike._base.dtypes import from_np
 from torchlike._base.layout import is_dense
 from torchlike._base.state import followed, state
@@ -106,6 +107,8 @@ def _run(task: _Task, roots: Sequence[Any]) -> None:
         task.run()
         for callback in task.callbacks:  # what a callback queues runs too
             callback()
+    except exhausted.EXHAUSTED as error:
+        raise exhausted.told(error) from None
     finally:
         state.grad, state.task = before
 

@@ -34,6 +34,7 @@ from typing import TYPE_CHECKING, Any
 import jax
 import jax.numpy as jnp
 
+from torchlike._base import exhausted
 from torchlike._base.device import jax_device, of_array, stays
 from torchlike._base.jaxprs import Literal, jaxpr_as_fun
 from torchlike._base.state import state
@@ -381,6 +382,7 @@ class Program:
         Run once more where a storage held what was recorded. ``kept``: holds the outputs, if it has run. ``ahead``: of
         its guards, which tell more than the error.
         """
+        error = exhausted.told(error)
         for _ in range(_ATTEMPTS):
             try:
                 return self._recover(values, error, kept, leaves, ahead)

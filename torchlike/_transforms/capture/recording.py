@@ -11,6 +11,7 @@ import numpy as np
 from torchlike._base.frames import user_stack
 from torchlike._base.rng import Generator, default_generator
 from torchlike._core.tensor.tensor import value_of
+from torchlike._executor import value_checks
 from torchlike._transforms.capture.overlay import Overlay
 
 if TYPE_CHECKING:
@@ -261,7 +262,9 @@ class Capture(Overlay):
             error = error() if callable(error) else error
         except jax.errors.JAXTypeError:  # the message would show the offending value
             error = None
-        error = RuntimeError(f"{op.name}(): its arguments have values that it refuses") if error is None else error
+        if error is None:
+            message = f"{op.name}(): its arguments have values that it refuses"
+            error = value_checks.Unseen(message, op, static, values)
         error.args = (f"{error.args[0] if error.args else error}{_TRACED.format(last_line())}",)
         self.flags.append(bad)
         self.errors.append(error)
