@@ -548,10 +548,9 @@ def test_hyperbolic_functions_near_the_axes(name):
         np.testing.assert_allclose(got.imag, wanted.imag, rtol=20 * np.finfo(dtype).eps)
 
 
-@pytest.mark.parametrize("name", ["sgn", "angle", "sinc"])
-def test_tangents_at_zero(name):
+def test_the_tangent_of_sinc_at_zero():
     def tangent(t):
         z = t.tensor([0j, 1 + 1j], dtype=t.complex128)
-        return t.func.jvp(getattr(t, name), (z,), (z + (1 - 2j),))[1] + 0
+        return t.func.jvp(t.sinc, (z,), (z + (1 - 2j),))[1] + 0
 
     agree(tangent)

@@ -188,18 +188,18 @@ made("fake_quantize_per_tensor_affine_cachemask_backward(Tensor grad, Tensor mas
 
 
 def _functional(name: str, overload: str) -> None:
-    """The optimizer ``name_`` on copies of its lists, which it returns, but for the numbers of steps."""
+    """The optimizer ``name_`` on copies of the lists that it changes, which are returned."""
     inplace = getattr(getattr(_aten, f"{name}_"), overload)
     lists = [a.name for a in inplace._schema.arguments if a.alias_info is not None]
     text = str(inplace._schema).removeprefix("aten::").replace(f"{name}_", name, 1)
     for letter in "abcdef":
         text = text.replace(f"Tensor({letter}!)", "Tensor")
-    results = ", ".join([f"Tensor[] {n}_out" for n in lists if n != "state_steps"])
+    results = ", ".join([f"Tensor[] {n}_out" for n in lists])
 
     def run(*args: Any, **kwargs: Any) -> tuple[list[Tensor], ...]:
         copies = [[t.clone() for t in x] for x in args[: len(lists)]]
         inplace(*copies, *args[len(lists) :], **kwargs)
-        return tuple([x for x, n in zip(copies, lists, strict=True) if n != "state_steps"])
+        return tuple(copies)
 
     made(text[: text.rindex("->")] + f"-> ({results})")(run)
 

@@ -68,7 +68,7 @@ def _sgn_grad(grad, self, result):
         return _zero(grad)
     size = jnp.abs(self)
     along = (grad * jnp.conj(result)).real * result
-    return jnp.where(size == 0, 0, (grad - along) / jnp.where(size == 0, 1, size))
+    return jnp.where(size == 0, 0, (grad - along) / size)
 
 
 sgn = unary(
@@ -494,7 +494,7 @@ def _angle_grad(grad, self):
     if kind(self) != "c":
         return _zero(grad)
     square = jnp.real(self * jnp.conj(self))
-    return jnp.where(square == 0, 0, grad * 1j * self / jnp.where(square == 0, 1, square))
+    return jnp.where(square == 0, 0, grad * 1j * self / square)
 
 
 angle = unary(
