@@ -52,7 +52,7 @@ def examine(flags: list[Value], errors: list[Exception]) -> None:
             return
         if b"\1" in _bytes(found):
             i = int(np.asarray(found).argmax())
-            errors[i] = _typed(errors[i])
+            errors[i] = typed(errors[i])
             raise errors[i].with_traceback(None)
 
 
@@ -64,7 +64,7 @@ class Unseen(RuntimeError):
         self.check = op, static, [(v.shape, v.dtype) if hasattr(v, "dtype") else v for v in values]
 
 
-def _typed(error: Exception) -> Exception:
+def typed(error: Exception) -> Exception:
     """``error`` as its check raises it: of the type that it has for values that are refused."""
     if not isinstance(error, Unseen):
         return error

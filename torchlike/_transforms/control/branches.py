@@ -14,6 +14,7 @@ from torchlike._base.state import state
 from torchlike._core.dispatch.dispatch import call
 from torchlike._core.tensor.tensor import Tensor, array_of, is_tensor, value_of, wrap
 from torchlike._decl.derive import Derived
+from torchlike._executor import value_checks
 from torchlike._transforms.control.subgraph import Body, interpreted
 from torchlike._transforms.control.while_loops import repeat_while
 
@@ -124,7 +125,7 @@ def _examine(flags: Iterable[Any], errors: Iterable[Any]) -> None:
             for i, error in enumerate(found):
                 state.capture.examine(flag[i], _Failed(error), (), ())
         elif not isinstance(flag, jax.core.Tracer) and bool(flag.any()):
-            raise found[int(flag.argmax())]
+            raise value_checks.typed(found[int(flag.argmax())])
 
 
 def split_captured(values: Values, bodies: Sequence[Body]) -> tuple[Any, ...]:
