@@ -320,6 +320,18 @@ def test_gradients_of_backward_operators_are_recorded():
     assert _close(second(torch), second(torch_oracle))
 
 
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@pytest.mark.parametrize("kind", ["tensor", "channel"])
+def test_rounding_with_a_mask_has_the_gradient_of_rounding(kind, dtype):
+    def rounded(t):
+        x = (_x(t) * 3).to(getattr(t, dtype)).requires_grad_()
+        numbers = (0.3, 2) if kind == "tensor" else (t.tensor([0.3, 0.1, 0.7]), t.tensor([1, 0, 2], dtype=t.int32), 1)
+        out, mask = getattr(t.ops.aten, f"fake_quantize_per_{kind}_affine_cachemask").default(x, *numbers, *_FAKE)
+        return out.tolist(), mask.tolist(), str(out.dtype), t.autograd.grad(out.sum(), x)[0].tolist()
+
+    agree(rounded)
+
+
 def test_nothing_beyond_the_signatures_follows_from_them():
     assert SOURCE.index
     agree(lambda t: sorted(t.ops.aten.fliplr.overloads()))

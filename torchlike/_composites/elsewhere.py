@@ -2,13 +2,18 @@
 
 from typing import Any
 
+import jax.numpy as jnp
+import numpy as np
+
 import torchlike._base.dtypes as dtypes
 from torchlike._aten.outs import writing
 from torchlike._aten.packets import ops
 from torchlike._composites._register import made
 from torchlike._core.dispatch.bind import FUNCTIONS
-from torchlike._core.tensor.tensor import Tensor
+from torchlike._core.dispatch.dispatch import call
+from torchlike._core.tensor.tensor import Tensor, fresh
 from torchlike._decl.function_schema import parse_schema
+from torchlike._ops import fake_quantization
 from torchlike.linalg import LinAlgError
 from torchlike.nn import functional
 
@@ -163,20 +168,20 @@ def _efficient(
 # -- fake quantization -----------------------------------------------------------------------------------
 
 
-def _faked(x: Tensor, scale: Any, zero: Any, low: int, high: int) -> tuple[Tensor, Tensor]:
-    step = (x * (1 / scale)).round() + zero
-    return (step.clamp(low, high) - zero) * scale, (step >= low) & (step <= high)
-
-
-made("fake_quantize_per_tensor_affine_cachemask(Tensor self, float scale, int zero_point, int quant_min, "
-     "int quant_max) -> (Tensor output, Tensor mask)", out=True)(_faked)  # fmt: skip
+@made("fake_quantize_per_tensor_affine_cachemask(Tensor self, float scale, int zero_point, int quant_min, "
+      "int quant_max) -> (Tensor output, Tensor mask)", out=True)  # fmt: skip
+def _faked(x: Tensor, scale: float, zero: int, low: int, high: int) -> tuple[Tensor, Tensor]:
+    numbers = fresh(jnp.asarray(scale, np.float32)), fresh(jnp.asarray(zero, np.int32))
+    within = call(fake_quantization.within, (x, *numbers), (low, high))
+    return _new["fake_quantize_per_tensor_affine"](x, scale, zero, low, high), within
 
 
 @made("fake_quantize_per_channel_affine_cachemask(Tensor self, Tensor scale, Tensor zero_point, int axis, "
       "int quant_min, int quant_max) -> (Tensor output, Tensor mask)", out=True)  # fmt: skip
 def _faked_channels(x: Tensor, scale: Tensor, zero: Tensor, axis: int, low: int, high: int) -> tuple[Tensor, Tensor]:
-    shape = [-1 if d == axis % x.ndim else 1 for d in range(x.ndim)]
-    return _faked(x, scale.reshape(shape), zero.reshape(shape), low, high)
+    shown = _new["fake_quantize_per_channel_affine"](x, scale, zero, axis, low, high)
+    shape = [-1 if d == axis else 1 for d in range(x.ndim)]
+    return shown, call(fake_quantization.within, (x, scale.reshape(shape), zero.reshape(shape)), (low, high))
 
 
 made("fake_quantize_per_tensor_affine_cachemask_backward(Tensor grad, Tensor mask) -> Tensor",

@@ -30,10 +30,15 @@ def _shown(self, scale, zero_point, quant_min, quant_max, wide=np.float32):
     return ((kept - zero_point.astype(wide)) * scale.astype(wide)).astype(self.dtype)
 
 
+def _within(self, scale, zero_point, quant_min, quant_max):
+    """Which elements are not clamped."""
+    steps = _steps(self, scale, zero_point)
+    return (steps >= quant_min) & (steps <= quant_max)
+
+
 def _passed(grad, self, scale, zero_point, quant_min, quant_max):
     """The gradient of what was not clamped; of the rest, 0 times it."""
-    steps = _steps(self, scale, zero_point)
-    return jnp.where((steps >= quant_min) & (steps <= quant_max), grad, grad * 0)
+    return jnp.where(_within(self, scale, zero_point, quant_min, quant_max), grad, grad * 0)
 
 
 def _along(self, numbers, axis):
@@ -57,3 +62,9 @@ def per_tensor(self, scale, zero_point, quant_min, quant_max):
 def per_channel(self, scale, zero_point, axis, quant_min, quant_max):
     wide = jax.dtypes.canonicalize_dtype(np.float64) if _broken(zero_point) else wide_dtype(self)
     return _shown(self, _along(self, scale, axis), _along(self, zero_point, axis), quant_min, quant_max, wide)
+
+
+@op("_fake_quantize_within(Tensor self, Tensor scale, Tensor zero_point, int quant_min, int quant_max) -> Tensor",
+    aten=False, variants="", strides=True)  # fmt: skip
+def within(self, scale, zero_point, quant_min, quant_max):
+    return _within(self, scale, zero_point, quant_min, quant_max)
