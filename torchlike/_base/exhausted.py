@@ -4,14 +4,14 @@ from typing import TypeVar
 
 import jax
 
+from torchlike._base.frames import JAX_NOTE
+
 
 class OutOfMemoryError(RuntimeError):
     """A device has no memory left."""
 
 
 EXHAUSTED = jax.errors.JaxRuntimeError, MemoryError  # what may say so
-
-
 E = TypeVar("E", bound=BaseException)
 
 
@@ -28,6 +28,6 @@ def told(error: E) -> E | RuntimeError:
         OutOfMemoryError(f"CUDA out of memory. {text}")
     )  # fmt: skip
     for note in getattr(error, "__notes__", ()):
-        if "JAX has removed its internal frames" not in note:
+        if JAX_NOTE not in note:
             found.add_note(note)
     return found

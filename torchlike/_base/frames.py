@@ -11,6 +11,7 @@ import numpy as np
 _FOLDERS = [os.path.dirname(os.path.dirname(os.path.abspath(__file__)))]
 _FOLDERS += [os.path.dirname(os.path.abspath(str(library.__file__))) for library in (jax, np)]
 _OTHERS = (*(folder + os.sep for folder in _FOLDERS), "<torchlike")  # this package, jax, numpy, generated functions
+JAX_NOTE = "JAX has removed its internal frames"  # of jax's remark below the message of an error
 
 
 def is_users(filename):

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 
 from torchlike._base import exhausted
 from torchlike._base.device import of_array
+from torchlike._base.frames import JAX_NOTE
 from torchlike._executor import level, sparse
 from torchlike._executor.immediate import Abstract, infer
 from torchlike._executor.pending import Pending, all_settled, settled
@@ -81,7 +82,7 @@ def translate(op: Kernel, static: Static, values: Values, error: Exception) -> A
         refuse_devices(op.name, values)
     error = exhausted.told(error)
     if notes := getattr(error, "__notes__", None):  # jax's remark on its frames; the message is to end the error
-        notes[:] = [note for note in notes if "JAX has removed its internal frames" not in note]
+        notes[:] = [note for note in notes if JAX_NOTE not in note]
     try:
         raise error
     finally:

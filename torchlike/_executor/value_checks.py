@@ -68,7 +68,7 @@ def typed(error: Exception) -> Exception:
     """``error`` as its check raises it: of the type that it has for values that are refused."""
     if not isinstance(error, Unseen):
         return error
-    kinds = {bad: kind for bad, kind in _kinds(*error.check)}
+    kinds = dict(_kinds(*error.check))
     return kinds.get(True, kinds.get(False, RuntimeError))(*error.args)
 
 
@@ -81,7 +81,7 @@ def _kinds(op: Any, static: Any, kinds: list[Any]) -> Iterator[tuple[bool, type[
         try:
             bad, error = op.examine(static, [_example(kind, number, integer) for kind in kinds])
             found = error() if callable(error) else error
-        except Exception:  # noqa: BLE001, S112  (what the message shows is not there)
+        except Exception:  # what the message shows is not there
             continue
         if isinstance(found, Exception):
             yield bool(bad), type(found)

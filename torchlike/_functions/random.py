@@ -29,7 +29,8 @@ def _made(op, name, size, static, numbers, dtype, device, generator, requires_gr
     ``sample(place, engine)`` makes the host's numbers, in the order in which they lie in memory at ``place``."""
     _demand_new(out)
     device = devices.default_device() if device is None else devices.as_device(device, name)
-    bools_or_none(name, requires_grad=requires_grad)
+    if requires_grad is not False:
+        bools_or_none(name, requires_grad=requires_grad)
     if requires_grad and not (dtype.is_floating_point or dtype.is_complex):
         raise RuntimeError("Only Tensors of floating point and complex dtype can require gradients")
     place = place or host.Place(size, dtype)

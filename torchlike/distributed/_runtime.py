@@ -19,7 +19,6 @@ from torchlike.distributed._rendezvous import World
 
 CHUNK = 1 << 20  # bytes of a value of the store: what gRPC takes in one message
 _LONG = 1 << 20  # seconds
-_LAST_WORDS = 3.0  # seconds that others have to say what failed: jax ends them, without a word, with the service
 _LATE = re.compile(r"timed out task names:\n(.*?)\n\n", re.DOTALL)
 
 
@@ -158,8 +157,6 @@ def _leave() -> None:
     if connection.broken or world is None:
         sys.stdout.flush()
         sys.stderr.flush()
-        if world is not None and world.serves:
-            time.sleep(_LAST_WORDS)
         os._exit(1)  # jax would wait for the collective
     try:
         put(f"torchlike/left/{world.rank}", b"")

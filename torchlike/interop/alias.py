@@ -120,17 +120,18 @@ def missing_names(module_name: str) -> Callable[[str], Any]:
 
 def _from_home(public: str, name: str) -> Any:
     """What PyTorch's module of this name has imported from elsewhere; a class that refuses where that is not here."""
-    home = their_home(public, name) or ""
-    ours = _OURS + home[len(_ALIAS) :] if _is_or_under(home, _ALIAS) else home
-    if home in their_modules():
-        return importlib.import_module(ours)
-    place, _, own = ours.rpartition(".")
-    try:
-        module = importlib.import_module(place)
-        if not isinstance(getattr(module.__spec__, "loader", None), unbuilt.Finder):
-            return getattr(module, own)
-    except (AttributeError, ImportError, ValueError):
-        pass
+    home = their_home(public, name)
+    if home is not None:
+        ours = _OURS + home[len(_ALIAS) :] if _is_or_under(home, _ALIAS) else home
+        if home in their_modules():
+            return importlib.import_module(ours)
+        place, _, own = ours.rpartition(".")
+        try:
+            module = importlib.import_module(place)
+            if not isinstance(getattr(module.__spec__, "loader", None), unbuilt.Finder):
+                return getattr(module, own)
+        except (AttributeError, ImportError):
+            pass
     return refused_class(public, name, f"not in {_OURS} yet")
 
 
