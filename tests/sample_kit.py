@@ -52,6 +52,7 @@ EXPLICIT: dict[str, tuple[list, tuple]] = {
     "_masked_select": ([(4,), np.array([True, False, True, False]), _long([0, 2])], ()),
     "_scaled_mm": ([_EIGHT_BITS, _EIGHT_BITS, np.float32(2), np.float32(3), None, None], (None, False)),
     "_fake_quantize_per_tensor": ([(3, 4), np.array(0.25, np.float32), np.array(1, np.int32)], (-2, 2)),
+    "_fake_quantize_within": ([(3, 4), np.array(0.25, np.float32), np.array(1, np.int32)], (-2, 2)),
     "_fake_quantize_per_channel": ([(3, 4), np.float32([0.2, 0.3, 0.4]), np.int32([0, 1, 2])], (0, -2, 2)),
     "addmv": ([(3,), (3, 4), (4,), None, None], ()),
     "_masked_softmax": ([(2, 3), np.array([[True, False, False], [False, False, True]])], (1, None)),
