@@ -577,3 +577,25 @@ def test_threads_share_a_graph():
             thread.join()
     assert len(results) == 60
     assert all(r is None or "a second time" in str(r) for r in results), results
+
+
+def test_the_backward_of_a_loss_runs_for_all_python_code_that_it_meets():
+    def f(t):
+        seen = []
+
+        class Watching(t.autograd.Function):
+            @staticmethod
+            def forward(ctx, x):
+                return x * 2
+
+            @staticmethod
+            def backward(ctx, g):
+                t.autograd.Variable._execution_engine.queue_callback(lambda: seen.append(a.grad.tolist()))
+                seen.append((t.is_grad_enabled(), t._C._current_graph_task_id() >= 0, a.grad))
+                return g * 2
+
+        a = leaf_of(t, 3)
+        ((Watching.apply(a * a) + a) * a).sum().backward()
+        return seen, t.is_grad_enabled(), t._C._current_graph_task_id()
+
+    agree(f)

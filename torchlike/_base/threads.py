@@ -3,13 +3,13 @@
 import threading
 
 try:
-    from _thread import _count as _others
+    from _thread import _count as others
 except ImportError:  # no interpreter's public name tells it without a lock
 
-    def _others() -> int:
+    def others() -> int:
         return threading.active_count() - 1
 
 
 def alone() -> bool:
     """Whether this is the only thread."""
-    return _others() == 0
+    return others() == 0

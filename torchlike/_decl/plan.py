@@ -26,7 +26,7 @@ class Plan:
         kernel: a :class:`Derived` operator, or None when every gradient is passed through.
         op, static, avals: the call that the plan is of. node_class: the class of its nodes, once made; make: what makes
             them, ``make(op, plan, inputs, outputs)``, once one has been made; back: what applies them,
-            ``back(node, plan, grads)``, where it is not the node itself.
+            ``back(node, plan, grads, recorder)``, where it is not the node itself.
         arity: how many outputs its nodes expect gradients of: those up to the last differentiable one.
         route: None, or for each wanted input the index of the argument passed through
             (-1 - j: the kernel's j-th result; None: it gets no gradient at all, as the rank of a matrix).

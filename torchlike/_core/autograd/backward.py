@@ -17,6 +17,7 @@ from torchlike._core.dispatch.layers import DISPATCH, TRANSFORMS
 from torchlike._core.overrides import torch_function
 from torchlike._core.tensor.arguments import KIND
 from torchlike._core.tensor.memory_order import restride
+from torchlike._core.tensor.storage import CAPTURES
 from torchlike._core.tensor.tensor import Tensor, device_of, value_of, wrap
 from torchlike._executor import immediate
 from torchlike._executor.pending import Array
@@ -294,11 +295,24 @@ def _at_once(root: Any, keep: bool | None) -> bool:
     if root.__class__ is not Tensor or state.function_modes or state.active or DISPATCH.wrappers:
         return False
     edge: Any = root._edge
-    seed = None if edge is None else _scalar_seed(root)
-    if seed is None:
+    if edge is None:
         return False
+    value = root._storage.value
+    seed = None
+    if value.__class__ is Array and root._view is None and not CAPTURES:
+        aval = value.aval
+        seed = _SEEDS.get(aval.dtype) if aval.shape == () else None
+    if seed is None:
+        seed = _scalar_seed(root)
+        if seed is None:
+            return False
+        if seed.__class__ is Array and not (CAPTURES or stays()):
+            _SEEDS[seed.dtype] = seed
     engine.run_loss(edge, seed, keep is True)
     return True
+
+
+_SEEDS: dict[Any, Any] = {}  # the gradient 1 of a real 0-dim tensor, by its dtype, where it may be anywhere
 
 
 def _flag(x: Any) -> bool:

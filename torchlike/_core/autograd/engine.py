@@ -12,15 +12,17 @@ import threading
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from heapq import heapify, heappop, heappush
 from itertools import repeat
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from torchlike._base import exhausted
 from torchlike._base.dtypes import from_np
 from torchlike._base.layout import is_dense
 from torchlike._base.state import followed, state
-from torchlike._core.autograd import anomaly
+from torchlike._core.autograd import anomaly, values
 from torchlike._core.autograd import node as nodes
 from torchlike._core.autograd.hook_results import of_leaf_hook, of_node_hook, of_tensor_hook
+from torchlike._core.autograd.values import adding, total
 from torchlike._core.dispatch.dispatch import call
 from torchlike._core.dispatch.inplace import call_inplace, demand_writable
 from torchlike._core.dispatch.layers import DISPATCH
@@ -28,7 +30,6 @@ from torchlike._core.tensor.memory_order import restride
 from torchlike._core.tensor.mutation import grad_of, set_grad, write
 from torchlike._core.tensor.storage import CAPTURES
 from torchlike._core.tensor.tensor import fresh, value_of, wrap
-from torchlike._decl.derive import Derived
 from torchlike._executor import immediate
 from torchlike._executor.pending import Array
 from torchlike._executor.sparse import SparseValue
@@ -41,12 +42,9 @@ if TYPE_CHECKING:
     from torchlike._core.tensor.tensor import Tensor
     from torchlike._core.typed import Grads, Shape
 
-# the sum of two gradients, of one shape and dtype
-plus = Derived("add", "AddBackward", lambda a, b: a + b, ("sum of gradients",))
-
-adding = threading.RLock()  # two threads may reach the same leaf
 _task_ids = itertools.count()
 _NOBODY: frozenset = frozenset()
+_NOT_ENTERED = object()
 
 
 def kind_of_task() -> tuple[Any, Any]:
@@ -88,10 +86,21 @@ def run(
 
 def run_loss(edge: tuple[Node, int], seed: Any, keep: bool) -> None:
     """As ``run`` from one root, to all leaves and without history: the shortest way."""
-    roots, (node, nr) = (edge,), edge
-    task = _Task(roots, keep, False, True, ())
-    task.deliver(node, nr, seed if node._ex is None else task.fitting(node, nr, seed))
-    (_in_thread if task.depth % _DEPTH == _DEPTH - 1 else _run)(task, roots)
+    node, nr = edge
+    if state.task is not None or node._ex is not None or node._arity != 1 or anomaly.current.enabled:
+        task = _Task((edge,), keep, False, True, ())
+        task.deliver(node, nr, seed if node._ex is None else task.fitting(node, nr, seed))
+        (_in_thread if task.depth % _DEPTH == _DEPTH - 1 else _run)(task, (edge,))
+        return
+    task = _OfLoss(node, keep)
+    try:
+        values.run(task, node, [seed])
+        for callback in task.callbacks:  # what a callback queues runs too
+            callback()
+    except exhausted.EXHAUSTED as error:
+        raise exhausted.told(error) from None
+    finally:
+        task.leave()
 
 
 _DEPTH = 20  # backwards within backwards before another thread takes over, with a stack of its own
@@ -168,7 +177,8 @@ class _Task:
         ends: Iterable[Node] = (),
     ) -> None:  # fmt: skip
         self.node: Node | None
-        self.id, self.node, self.callbacks = next(_task_ids), None, []
+        self.callbacks: Any = []
+        self.id, self.node = next(_task_ids), None
         outer = state.task
         self.depth = 0 if outer is None else outer.depth + 1
         self.keep, self.create, self.accumulate, self.record = keep, create, accumulate, create
@@ -202,7 +212,7 @@ class _Task:
         elif self.create:
             buffer[nr] = call(add, (old, grad, None), ())
         else:
-            buffer[nr] = _sum(old, grad)
+            buffer[nr] = total(old, grad)
 
     def fitting(self, node: Node, nr: int, grad: Any, source: Node | None = None) -> Any:
         """``grad`` in the shape and dtype of output ``nr`` of ``node``, whose tensor may have others by now.
@@ -227,7 +237,7 @@ class _Task:
 
     def run(self) -> None:
         if self.needed is None and not self.create and self._quick and not anomaly.current.enabled:
-            self.run_values()
+            values.run(self)
             return
         ready, buffers, awaited, needed = self.ready, self.buffers, self.awaited, self.needed
         pushed, release, wanted = len(ready), not self.keep, self.wanted
@@ -269,78 +279,8 @@ class _Task:
                     heappush(ready, (-target._seq, pushed, target))
         self.node = None
 
-    def run_values(self) -> None:
-        """As :func:`run`, where gradients are values and all go to the leaves, with nobody watching: the short way."""
-        ready, buffers, awaited = self.ready, self.buffers, self.awaited
-        pushed, release, sink, follows, flowing = len(ready), not self.keep, nodes.AccumulateGrad, None, None
-        while True:
-            if follows is not None:  # what alone is ready after a node needs no queue
-                node, grads, follows = follows, flowing, None
-            elif ready:
-                node = heappop(ready)[2]
-                grads = buffers.pop(node, None)
-            else:
-                break
-            leaves = False  # whether leaves have to wait for their turn
-            if grads is None:
-                results = repeat(None) if node._is_quiet() else self.step(node, [None] * node._arity) or repeat(None)
-            elif node._ex is not None:
-                results = self.step(node, grads) or repeat(None)
-            elif node.__class__ is sink and node.variable._rg and node.variable._ex is None:
-                self.accumulate_into(node.variable, grads[0])
-                continue
-            elif node._simple:
-                plan = node.plan
-                results = node.apply(grads) if plan.back is None else plan.back(node, plan, grads)
-                if release and node._kept:
-                    if plan.frees and not plan.numbers:
-                        node._kept = node._versions = None
-                    else:
-                        node._release()
-                if node._ex is not None:  # an unpack hook has registered one
-                    results = self.after(node, results, grads)
-            else:
-                results = self.step(node, grads) or repeat(None)
-            for edge, grad in zip(node._edges, results):  # noqa: B905  (the keyword costs as much as two rounds)
-                if edge is None:
-                    continue
-                target, nr = edge
-                if target is None:
-                    continue
-                left = awaited[target] = awaited[target] - 1
-                if grad is not None:
-                    if target._ex is not None:
-                        grad = self.fitting(target, nr, grad, node)
-                    elif not (left or leaves) and target.__class__ is sink:  # it would be the next to run
-                        leaf = target.variable
-                        if leaf._rg and leaf._ex is None:
-                            before = buffers.pop(target, None)
-                            self.accumulate_into(leaf, grad if before is None else _sum(before[0], grad))
-                            continue
-                    if target._arity == 1 and target not in buffers:
-                        if left or ready or follows is not None:
-                            buffers[target] = [grad]
-                        else:
-                            follows, flowing, leaves = target, [grad], target.__class__ is sink
-                            continue
-                    else:
-                        self.deliver(target, nr, grad)
-                if left:
-                    continue
-                if target.__class__ is sink:
-                    leaves = True
-                if follows is None and not ready:
-                    follows, flowing = target, buffers.pop(target, None)
-                    continue
-                if follows is not None:
-                    pushed += 1
-                    heappush(ready, (-follows._seq, pushed, follows))
-                    if flowing is not None:
-                        buffers[follows] = flowing
-                    follows = None
-                pushed += 1
-                heappush(ready, (-target._seq, pushed, target))
-        self.node = None
+    def enter(self) -> None:
+        """Let the thread know that this backward runs; ``_run`` has seen to it."""
 
     def touch(self, roots: Sequence[Any]) -> None:
         """Run the tensor hooks of roots that lead to nothing wanted, as PyTorch does."""
@@ -516,11 +456,11 @@ class _Task:
                     call_inplace(add.inplace, (old, wrap(grad), None), ())
                     return
                 demand_writable(old)
-                total = immediate.run(plus, (), (value, grad))
-                if isinstance(value, SparseValue) and not isinstance(total, SparseValue):  # no tensor changes layout
-                    set_grad(leaf, fresh(total))
+                added = total(value, grad)
+                if isinstance(value, SparseValue) and not isinstance(added, SparseValue):  # no tensor changes layout
+                    set_grad(leaf, fresh(added))
                 else:
-                    write(old, total)
+                    write(old, added)
 
     def first_gradient(self, leaf: Tensor, grad: Any) -> Tensor:
         """A new ``.grad``, in the memory order of the leaf."""
@@ -536,8 +476,45 @@ class _Task:
         return grad
 
 
-def _sum(old: Any, grad: Any) -> Any:
-    return immediate.run(plus, (), (old, grad))
+class _OfLoss(_Task):
+    """A backward that begins at one node, outside of any other, and fills ``.grad`` of all leaves."""
+
+    __slots__ = ("around",)  # the grad mode outside, once it is entered
+    around: Any
+    callbacks: Any
+    create = record = False
+    accumulate = True
+    needed = None
+    depth = 0
+    ends = _NOBODY
+    wanted = captured = MappingProxyType({})  # type: ignore[assignment]
+
+    def __init__(self, root: Node, keep: bool) -> None:
+        self.id, self.node, self.callbacks, self.around = next(_task_ids), None, (), _NOT_ENTERED
+        self.keep, self.ready, self.buffers = keep, [], {}
+        self.awaited = awaited = {root: 0}
+        stack = [root]
+        for node in stack:  # which grows
+            for edge in node._edges:
+                if edge is None:
+                    continue
+                target = edge[0]
+                if target in awaited:
+                    awaited[target] += 1
+                elif target is not None:
+                    awaited[target] = 1
+                    if target._edges:
+                        stack.append(target)
+
+    def enter(self) -> None:
+        if self.around is _NOT_ENTERED:
+            self.around, self.callbacks = state.grad, []
+            state.grad, state.task = False, self
+
+    def leave(self) -> None:
+        """Undo what :meth:`enter` has done."""
+        if self.around is not _NOT_ENTERED:
+            state.grad, state.task = self.around, None
 
 
 def _broadcasts(shape: Shape, to: Shape) -> bool:

@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from torchlike._base.state import state
 from torchlike._core.autograd import node as nodes
 from torchlike._core.autograd import operator_node
 from torchlike._core.tensor.arguments import KIND
@@ -25,11 +24,10 @@ _LONG = 8  # as many inputs are looped over
 _RUN = """
     kernel = plan.kernel
     run = kernel.kernels.get(()) or compiled(kernel, ())
-    recorder = state.recorder
     try:
         results = run({values}) if recorder is None else recorder.record(run, [{values}], kernel.name)
     except (TypeError, ValueError):
-        results = immediate_run(kernel, (), [{values}])"""
+        return None"""
 _get = KIND.get
 
 
@@ -88,7 +86,7 @@ def make(op, plan, inputs, outs):
 def _applied(
     tensors: tuple[bool, ...], diff: Indices, passes: bool, route: tuple[int | None, ...] | None
 ) -> Callable[[OpNode, Plan, Any], Any]:
-    """As ``OpNode.apply``, for plans that save such values: anything unusual is left to that.
+    """As ``OpNode.apply``, for plans that save such values; None where that has to be asked, as something is unusual.
 
     tensors: which of what is saved are tensors. passes: whether there is no kernel. diff, route: those of the plan.
     """
@@ -104,18 +102,18 @@ def _applied(
     given = f"({', '.join(gradients)},)" if gradients else "results"
     kernel = "" if passes else _RUN.format(values=", ".join(values))
     source = f"""
-def back(node, plan, grads):
+def back(node, plan, grads, recorder):
     kept, versions = node._kept, node._versions
     if CAPTURES or kept is None or versions is None:
-        return node.apply(grads)
+        return None
     {_NEWLINE.join([*(saved if tensors else ()), *[f"g{i} = grads[{i}]" for i in diff]])}
     if {" or ".join(odd)}:
-        return node.apply(grads)
+        return None
 {kernel}
     return {given}
 """
     names: dict[str, Any] = {
-        "CAPTURES": CAPTURES, "compiled": immediate.compiled, "immediate_run": immediate.run, "state": state,
+        "CAPTURES": CAPTURES, "compiled": immediate.compiled,
     }  # fmt: skip
     exec(compile(source, "<torchlike nodes>", "exec"), names)
     return names["back"]
