@@ -11,6 +11,8 @@ d, nn = t.distributed, t.nn
 DDP = importlib.import_module(f"{sys.argv[1]}.nn.parallel").DistributedDataParallel
 replicate = importlib.import_module(f"{sys.argv[1]}.distributed._composable.replicate").replicate
 in_backward = importlib.import_module(f"{sys.argv[1]}.distributed.optim.apply_optimizer_in_backward")
+checkpoint = importlib.import_module(f"{sys.argv[1]}.utils.checkpoint").checkpoint
+wrappers = importlib.import_module(f"{sys.argv[1]}.distributed.algorithms._checkpoint.checkpoint_wrapper")
 warnings.simplefilter("ignore")
 CASES = {}
 
@@ -139,6 +141,50 @@ def replicated_in_place(rank):
         replicate(model)
     except AssertionError:
         return found
+
+
+class Within(nn.Module):
+    """Runs its layers again in backward by itself."""
+
+    def __init__(self, layers):
+        super().__init__()
+        self.layers, self.scale = layers, nn.Parameter(t.ones(2) / 2)
+
+    def forward(self, x):
+        return checkpoint(lambda x: self.layers(x) * self.scale, x, use_reentrant=False)
+
+
+@case
+def checkpoints_within_what_is_cut(rank):
+    """Whatever brings parameters together has brought them together when backward runs the forward again."""
+    fsdp, found = importlib.import_module(f"{sys.argv[1]}.distributed.fsdp"), []
+    wrapped, kinds = wrappers.checkpoint_wrapper, wrappers.CheckpointImpl
+
+    def old(model):
+        model = fsdp.FullyShardedDataParallel(model, use_orig_params=True, device_id=t.device("cpu"))
+        wrappers.apply_activation_checkpointing(model, check_fn=lambda m: type(m) is nn.Sequential)
+        return model
+
+    def apart(model):
+        for m in model:
+            fsdp.fully_shard(m)
+        return fsdp.fully_shard(wrapped(model))
+
+    makes = [lambda m, kind=kind: fsdp.fully_shard(wrapped(m, checkpoint_impl=kind)) for kind in kinds]
+    for make in (*makes, apart, lambda m: fsdp.fully_shard(Within(m)), old):
+        layers = nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 2))
+        for i, p in enumerate(layers.parameters()):
+            nn.init.constant_(p, 0.1 * (i + 1))
+        model = make(layers)
+        optimizer = t.optim.SGD(model.parameters(), 0.1)
+        for k in range(2):
+            x = ((t.arange(12).reshape(4, 3) * 7 % 5) / 6 + rank + k).requires_grad_()
+            loss = model(x).square().mean()
+            loss.backward()
+            optimizer.step()
+            found += [round(loss.item(), 4), [round(v, 4) for v in x.grad.flatten().tolist()]]
+        found.append([*model.state_dict()])
+    return found
 
 
 @case

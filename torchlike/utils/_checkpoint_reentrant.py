@@ -8,6 +8,7 @@ from typing import Any
 from torchlike._base.state import enable_grad, no_grad
 from torchlike._core.autocast.settings import restored
 from torchlike._core.autograd import engine
+from torchlike._core.autograd.again import surroundings
 from torchlike._core.autograd.backward import backward
 from torchlike._core.tensor.tensor import Tensor
 from torchlike._functions.generator import fork_rng, get_rng_state, set_rng_state
@@ -36,7 +37,7 @@ class CheckpointFunction(Function):
     def forward(ctx, run_function, preserve_rng_state, *args):
         check_backward_validity(args)
         ctx.run_function = run_function
-        ctx.autocast = restored()
+        ctx.autocast, ctx.around = restored(), surroundings(run_function)
         ctx.rng = get_rng_state() if preserve_rng_state else None
         ctx.inputs = [None if isinstance(x, Tensor) else x for x in args]
         ctx.places = [i for i, x in enumerate(args) if isinstance(x, Tensor)]
@@ -67,7 +68,7 @@ class CheckpointFunction(Function):
 
 def _run_again(ctx: Any, inputs: tuple) -> tuple:
     """The outputs of the call, with history, under the random state and autocast of its forward."""
-    with ctx.autocast, fork_rng() if ctx.rng is not None else contextlib.nullcontext(), enable_grad():
+    with ctx.autocast, fork_rng() if ctx.rng is not None else contextlib.nullcontext(), enable_grad(), ctx.around():
         if ctx.rng is not None:
             set_rng_state(ctx.rng)
         outputs = ctx.run_function(*inputs)

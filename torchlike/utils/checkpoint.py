@@ -13,6 +13,7 @@ from torchlike._base.state import enable_grad, state
 from torchlike._core.autocast.settings import restored
 from torchlike._core.autograd import node as nodes
 from torchlike._core.autograd import saved_tensors
+from torchlike._core.autograd.again import surroundings
 from torchlike._core.autograd.node import requires_grad
 from torchlike._core.tensor.storage import UNTRACKED
 from torchlike._core.tensor.tensor import Tensor, alias
@@ -239,14 +240,14 @@ def _where(t: Tensor) -> str:
 
 def _again(function: Callable, inputs: list, kwargs: dict, context: AbstractContextManager, rng: Any) -> Callable:
     """The call as a function without arguments, under the random state, autocast and context of its recomputation."""
-    autocast = restored()
+    autocast, around = restored(), surroundings(function)
 
     def run() -> None:
         arguments = [x.tensor() if isinstance(x, _Input) else x for x in inputs]
         with fork_rng() if rng is not None else contextlib.nullcontext():
             if rng is not None:
                 set_rng_state(rng)
-            with autocast, context:
+            with autocast, around(), context:
                 function(*arguments, **kwargs)
 
     return run

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from torchlike._base.dtypes import float32
 from torchlike._base.state import no_grad
 from torchlike._base.state import state as state_of_thread
+from torchlike._core.autograd.again import surrounded
 from torchlike._core.conversion.factories import tensor
 from torchlike._core.tensor.tensor import value_of
 from torchlike.distributed.device_mesh import DeviceMesh, default_type, of_type
@@ -127,10 +129,25 @@ class _State:
         self.cut, self.values = None, []
         self.put(wholes)
         try:
-            with saving(wholes, cut, hows, self.reshard):
+            with saving(wholes, cut, hows, self.reshard), surrounded(functools.partial(self._again, cut)):
                 return function(*args, **kwargs)
         finally:
             self.put(cut)
+
+    @contextlib.contextmanager
+    def _again(self, cut: list[Any], function: Any) -> Iterator[None]:
+        """For backward, which runs a function of the forward again: whole parameters, of those that it can reach."""
+        within = {*function.modules()} if isinstance(function, Module) else {module for module, _, _ in self.owned}
+        mine = [(own, p) for own, p in zip(self.owned, cut, strict=True) if own[0] in within]
+        mine = [(own, p) for own, p in mine if own[0]._parameters[own[1]] is p]  # else they are whole
+        wholes = all_gathered([p for _, p in mine], [how for (_, _, how), _ in mine])
+        for ((module, name, _), _), new in zip(mine, wholes, strict=True):
+            module._parameters[name] = new
+        try:
+            yield
+        finally:
+            for (module, name, _), p in mine:
+                module._parameters[name] = p
 
     def _ahead(self, cut: list[Any]) -> list[Any]:
         """The whole parameters that ``unshard`` has brought together, if backward can go through them where it must."""
