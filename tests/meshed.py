@@ -113,6 +113,7 @@ def what_a_dtensor_refuses():
             r"slice it: mesh\['tp'\]",
         ),
         (lambda: fully_shard(torch.nn.ModuleList()), ValueError, "do not implement forward"),
+        (lambda: fully_shard(torch.nn.ModuleDict()), ValueError, "do not implement forward"),
         (lambda: fully_shard(torch.nn.ReLU(), dp_mesh_dims=1), NotImplementedError, "dp_mesh_dims"),
         (
             lambda: fully_shard(torch.nn.Linear(8, 8), mesh=init_device_mesh("xla", (8,)), offload_policy=OFFLOAD),

@@ -126,6 +126,30 @@ def kept(model):
 
 
 @case
+def a_processes_own(rank):
+    """Parameters and buffers by name, which are neither made equal nor averaged."""
+    model = nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4), nn.Linear(4, 2))
+    for i, p in enumerate(model.parameters()):
+        nn.init.constant_(p, 0.1 * (i + 1 + rank))
+    DDP._set_params_and_buffers_to_ignore_for_model(model, ["0.bias", "1.running_mean"])
+    model = DDP(model)
+    for k in range(2):
+        backward(model, rank, k)
+    return sorted(model.parameters_to_ignore), [round(v, 3) for v in firsts(model)], kept(model)
+
+
+@case
+def modules_without_a_forward(rank):
+    fsdp, found = importlib.import_module(f"{sys.argv[1]}.distributed.fsdp"), []
+    bare = nn.Module()
+    bare.layer = nn.Linear(3, 2)
+    for module in (nn.ParameterList([nn.Parameter(t.ones(4))]), nn.ParameterDict({"a": nn.Parameter(t.ones(2))}), bare):
+        fsdp.fully_shard(module)
+        found.append([type(module).__name__, [str(p.placements) for p in module.parameters()]])
+    return found
+
+
+@case
 def replicated_in_place(rank):
     model = filled()
     with t.no_grad():

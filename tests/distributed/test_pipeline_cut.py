@@ -1,5 +1,7 @@
 """Models cut into stages by torch.distributed.pipelining.pipeline, next to PyTorch's."""
 
+import importlib
+
 import pytest
 import torch
 import torch.distributed.pipelining as theirs
@@ -153,3 +155,22 @@ ONE = (torchlike.ones(2),)
 def test_wrong_calls(call, error, message):
     with pytest.raises(error, match=message):
         call()
+
+
+@pytest.mark.parametrize("case", ["short", "short by name", "uneven", "of lists", "the same", "without rows"])
+def test_parts_of_arguments(case):
+    def found(t):
+        args, kwargs = {
+            "short": ((t.ones(3, 2),), {}), "short by name": ((t.ones(6),), {"a": t.ones(2)}),
+            "uneven": ((t.ones(5), t.ones(3)), {}), "of lists": (([t.ones(4), t.ones(8)],), {}),
+            "the same": ((3,), {"b": "x"}), "without rows": ((t.tensor(1.0),), {}),
+        }[case]  # fmt: skip
+        pp = importlib.import_module(f"{t.__name__}.distributed.pipelining.microbatch")
+        try:
+            parts = pp.split_args_kwargs_into_chunks(args, kwargs, 4)
+        except IndexError as error:
+            return str(error)
+        return str(tree_map(lambda x: list(x.shape) if isinstance(x, t.Tensor) else x, parts))
+
+    tree_map = torch.utils._pytree.tree_map
+    assert found(torchlike) == found(torch)

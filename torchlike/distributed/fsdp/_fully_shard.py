@@ -19,6 +19,7 @@ from torchlike.distributed.fsdp._gather import Gathering, all_gathered, prepared
 from torchlike.distributed.tensor._dtensor import DTensor, distribute_tensor
 from torchlike.distributed.tensor._layouts import processes_of, sharding_for, unequal
 from torchlike.distributed.tensor.placement_types import Partial, Placement, Replicate, Shard
+from torchlike.nn.modules.container import ModuleDict, ModuleList
 from torchlike.nn.modules.module import Module
 from torchlike.nn.parameter import Parameter
 
@@ -234,7 +235,7 @@ def fully_shard(
 
     Raises:
         AssertionError: it was applied to the module before.
-        ValueError: a mesh of more than two dimensions; a module that has no forward.
+        ValueError: a mesh of more than two dimensions; a container that has no forward.
         NotImplementedError: ``dp_mesh_dims``; CPUOffloadPolicy on other devices than CPUs.
     """
     if dp_mesh_dims is not None:
@@ -258,7 +259,7 @@ def fully_shard(
             "Each distinct composable distributed API can only be applied to a module once. fully_shard has already "
             f"been applied to the following module:\n{module}"
         )
-    if "forward" not in dir(type(module)) or type(module).forward is Module.forward:
+    if isinstance(module, ModuleList | ModuleDict) and type(module).forward is Module.forward:
         raise ValueError(f"fully_shard does not support containers that do not implement forward: {module}")
     return sharded(
         module, "FSDP", mesh, True if reshard_after_forward is None else bool(reshard_after_forward),

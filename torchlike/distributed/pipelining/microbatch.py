@@ -45,17 +45,31 @@ def split_args_kwargs_into_chunks(
 ) -> tuple[list[tuple[Any, ...]], list[dict[str, Any]]]:  # fmt: skip
     """The arguments of each part: tensors cut along dimension 0, or that of their spec; other objects are the same.
 
-    AssertionError for a tensor that is too short.
+    There are as many parts as the shortest tensor has rows, if those are fewer. IndexError for a tensor without any.
     """
-    named = kwargs or {}
-    positional = [_cut(x, chunks, args_chunk_spec[i] if args_chunk_spec else None) for i, x in enumerate(args)]
-    by_name = {key: _cut(x, chunks, (kwargs_chunk_spec or {}).get(key)) for key, x in named.items()}
+    pairs = [(x, args_chunk_spec[i] if args_chunk_spec else None) for i, x in enumerate(args)]
+    pairs_by_name = {key: (x, (kwargs_chunk_spec or {}).get(key)) for key, x in (kwargs or {}).items()}
+    rows = [_rows(leaf, spec) for x, spec in [*pairs, *pairs_by_name.values()] for leaf in pytree.tree_leaves(x)]
+    chunks = min([chunks, *[n for n in rows if n is not None]])
+    positional = [in_parts(x, chunks, spec) for x, spec in pairs]
+    by_name = {key: in_parts(x, chunks, spec) for key, (x, spec) in pairs_by_name.items()}
     return [tuple(parts[i] for parts in positional) for i in range(chunks)], [
         {key: parts[i] for key, parts in by_name.items()} for i in range(chunks)
     ]
 
 
-def _cut(x: Any, chunks: int, spec: Any) -> list[Any]:
+def _rows(x: Any, spec: Any) -> int | None:
+    """How many parts there can be; None for what is not cut."""
+    if not isinstance(x, Tensor) or isinstance(spec, _Replicate):
+        return None
+    dim = spec.split_dim if spec is not None else 0
+    if x.ndim == 0:
+        raise IndexError(f"Dimension specified as {dim} but tensor has no dimensions")
+    return x.shape[dim]
+
+
+def in_parts(x: Any, chunks: int, spec: Any = None) -> list[Any]:
+    """What each part gets of an argument. AssertionError for a tensor that is too short."""
     leaves, tree = pytree.tree_flatten(x)
     cut = [_parts(leaf, chunks, spec) for leaf in leaves]
     return [pytree.tree_unflatten([parts[i] for parts in cut], tree) for i in range(chunks)]

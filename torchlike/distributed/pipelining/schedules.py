@@ -17,7 +17,7 @@ from torchlike.distributed.pipelining._orders import (
     there_and_back,
     without_bubbles,
 )
-from torchlike.distributed.pipelining.microbatch import merge_chunks, split_args_kwargs_into_chunks
+from torchlike.distributed.pipelining.microbatch import in_parts, merge_chunks, split_args_kwargs_into_chunks
 from torchlike.distributed.pipelining.stage import PipelineStage, Place
 from torchlike.utils import _pytree as pytree
 
@@ -71,7 +71,8 @@ class _Schedule:
             On the rank of the last stage the results of the batch, else None.
 
         Raises:
-            RuntimeError: under ``no_grad``, or without a target. AssertionError: fewer rows than parts.
+            RuntimeError: under ``no_grad``, or without a target. ValueError: fewer rows than parts. AssertionError: as
+                few targets.
             DistBackendError: another stage does not answer in time; it is named.
         """
         if self._loss_fn is not None and not is_grad_enabled():
@@ -93,10 +94,12 @@ class _Schedule:
         return_outputs: bool, loss_kwargs: dict[str, Any] | None,
     ) -> Any:  # fmt: skip
         parts, last = self._n_microbatches, next((s for s in self._stages.values() if s.is_last), None)
+        positional, named = split_args_kwargs_into_chunks(args, kwargs, parts, *self._specs)
+        if len(positional) != parts:
+            raise ValueError(f"Expecting {parts} arg_mbs but got {len(positional)}")
         if last is not None and back and target is None:
             raise PipeliningMetadataError(f"Stage {last.stage_index}: loss_fn and target required for last stage")
-        positional, named = split_args_kwargs_into_chunks(args, kwargs, parts, *self._specs)
-        targets = split_args_kwargs_into_chunks((target,), None, parts)[0]
+        targets = in_parts(target, parts)
         some = next(iter(self._stages.values()))
         place = Place(some.group, some.stage_index_to_group_rank)
         outputs: dict[int, Any] = {}
@@ -112,7 +115,7 @@ class _Schedule:
                 if stage.is_last:
                     outputs[action.part] = out
                     if self._loss_fn is not None and target is not None:
-                        told[action.part] = self._loss_fn(out, *targets[action.part], **(loss_kwargs or {}))
+                        told[action.part] = self._loss_fn(out, targets[action.part], **(loss_kwargs or {}))
         finally:
             for stage in self._stages.values():
                 stage.clear_runtime_states()

@@ -1,6 +1,7 @@
 """The copies of a module in several processes: the same at the start, and while some of them have no more inputs."""
 
-from collections.abc import Sequence
+import itertools
+from collections.abc import Container, Sequence
 from typing import Any
 
 from torchlike._base.dtypes import int32
@@ -15,9 +16,9 @@ from torchlike.nn.modules.module import Module
 from torchlike.nn.parallel._reducer import Reducer
 
 
-def demand_same_parameters(module: Module, group: ProcessGroup) -> None:
+def demand_same_parameters(module: Module, ignored: Container[str], group: ProcessGroup) -> None:
     """RuntimeError, in all processes, where one has other parameters; names two ranks and what differs."""
-    own = [(name, str(p.dtype), tuple(p.shape)) for name, p in module.named_parameters()]
+    own = [(name, str(p.dtype), tuple(p.shape)) for name, p in module.named_parameters() if name not in ignored]
     every: list[Any] = [None] * group.size()
     all_gather_object(every, own, group)
     for rank, theirs in enumerate(every):
@@ -73,7 +74,7 @@ class Joining(JoinHook):
         """Without inputs: take part in a forward and backward of those that have some."""
         average, equalize, self.last = self._agreed(False, False, False)
         if equalize and self.model.forward_sync_buffers:
-            broadcast_all(list(self.model.module.buffers()), self.last, self.reducer.group)
+            broadcast_all(self.model.shared()[1], self.last, self.reducer.group)
         if average:
             self.reducer.shadow()
 
@@ -88,4 +89,4 @@ class Joining(JoinHook):
         all_gather_object(every, last, group)
         # who was never without inputs while another had some names itself; so does the one that was last
         root = next(rank for rank, named in enumerate(every) if named == rank)
-        broadcast_all([*self.model.module.parameters(), *self.model.module.buffers()], root, group)
+        broadcast_all([*itertools.chain(*self.model.shared())], root, group)

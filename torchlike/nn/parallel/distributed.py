@@ -23,6 +23,8 @@ from torchlike.utils import _pytree as pytree
 
 __all__ = ["DistributedDataParallel"]
 
+_IGNORED = "_ddp_params_and_buffers_to_ignore"
+
 
 class DistributedDataParallel(Module, Joinable):
     """A module whose copies in all processes get the mean of their gradients.
@@ -72,13 +74,15 @@ class DistributedDataParallel(Module, Joinable):
             bucket_cap_mb_list=bucket_cap_mb_list,
         )  # fmt: skip
         self.process_group = _group_of(process_group)
-        places = _places_of(module)
+        self.parameters_to_ignore = {*getattr(module, _IGNORED, ())}
+        params, buffers = self._shared_of(module)
+        places = _places_of(params, buffers)
         self.device_ids = _checked_ids(device_ids, output_device, places)
         self.output_device = None if self.device_ids is None else self.device_ids[0]
         if output_device is not None and self.device_ids is not None:
             self.output_device = output_device
         self.is_multi_device_module = len(places) > 1
-        self.device = next(p.device for p in module.parameters() if p.requires_grad)
+        self.device = next(p.device for p in params if p.requires_grad)
         self.device_type = self.device.type
         self.dim, self.module = dim, module
         self.find_unused_parameters, self.static_graph = find_unused_parameters, static_graph
@@ -93,15 +97,31 @@ class DistributedDataParallel(Module, Joinable):
         self._joining: Joining | None = None
         self._reducer: Reducer | None = None
         if self.process_group is not None and self.process_group.size() > 1:
-            demand_same_parameters(module, self.process_group)
+            demand_same_parameters(module, self.parameters_to_ignore, self.process_group)
             if init_sync:
-                broadcast_all([*module.parameters(), *module.buffers()], 0, self.process_group)
+                broadcast_all([*params, *buffers], 0, self.process_group)
             self._watch()
+
+    def _shared_of(self, module: Module) -> tuple[list[Tensor], list[Tensor]]:
+        """The parameters and the buffers of a module that are no process's own."""
+        ignored = self.parameters_to_ignore
+        named = module.named_parameters(), module.named_buffers()
+        params, buffers = ([t for name, t in pairs if name not in ignored] for pairs in named)
+        return params, buffers
+
+    def shared(self) -> tuple[list[Tensor], list[Tensor]]:
+        """The parameters and the buffers that the processes have in common."""
+        return self._shared_of(self.module)
+
+    @staticmethod
+    def _set_params_and_buffers_to_ignore_for_model(module: Module, params_and_buffers_to_ignore: Any) -> None:
+        """Let parameters and buffers, by their names in ``module``, be each process's own; before it is wrapped."""
+        setattr(module, _IGNORED, params_and_buffers_to_ignore)
 
     def _watch(self) -> None:
         """Let gradients be averaged."""
         assert self.process_group is not None
-        params = [p for p in self.module.parameters() if p.requires_grad]
+        params = [p for p in self.shared()[0] if p.requires_grad]
         megabytes = self.bucket_bytes_cap / MEGABYTE
         self._reducer = Reducer(params, self.process_group, megabytes, self.find_unused_parameters, self.static_graph)
 
@@ -136,7 +156,7 @@ class DistributedDataParallel(Module, Joinable):
         if averages:
             reducer.arm()
         if self.require_forward_param_sync and self.forward_sync_buffers:
-            broadcast_all(list(self.module.buffers()), root, reducer.group)
+            broadcast_all(self.shared()[1], root, reducer.group)
 
     @contextlib.contextmanager
     def no_sync(self) -> Iterator[None]:
@@ -262,10 +282,9 @@ def _group_of(given: Any) -> ProcessGroup | None:
     return found(given)
 
 
-def _places_of(module: Module) -> set[Any]:
+def _places_of(tensors: list[Tensor], buffers: list[Tensor]) -> set[Any]:
     """The devices of a module's parameters, that can be trained."""
-    tensors = list(module.parameters())
-    if any(is_lazy(t) for t in itertools.chain(tensors, module.buffers())):
+    if any(is_lazy(t) for t in itertools.chain(tensors, buffers)):
         raise RuntimeError(
             "Modules with uninitialized parameters can't be used with `DistributedDataParallel`. "
             "Run a dummy forward pass to correctly initialize the modules"
