@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 
 import numpy as np
@@ -548,9 +549,23 @@ def test_hyperbolic_functions_near_the_axes(name):
         np.testing.assert_allclose(got.imag, wanted.imag, rtol=20 * np.finfo(dtype).eps)
 
 
-def test_the_tangent_of_sinc_at_zero():
-    def tangent(t):
-        z = t.tensor([0j, 1 + 1j], dtype=t.complex128)
-        return t.func.jvp(t.sinc, (z,), (z + (1 - 2j),))[1] + 0
+@pytest.mark.parametrize("name", ["sgn", "angle", "sinc"])
+def test_tangents_at_zero(name):
+    def tangents(t):
+        z = t.tensor([0j, complex(-0.0, 0), 1 + 1j, 3 - 4j, -2, 2j, complex(math.nan, 0)], dtype=t.complex128)
+        dot = t.ones_like(z) * (1 - 2j)
 
-    agree(tangent)
+        def first(x):
+            return t.func.jvp(getattr(t, name), (x,), (dot,))[1]
+
+        return (first(z) + 0, *([] if name == "sinc" else [t.func.jvp(first, (z,), (dot,))[1] + 0]))
+
+    agree(tangents)
+
+
+def test_the_slope_of_sinc_beside_zero():
+    def slopes(t):
+        x = t.tensor([1e-300, 1e-160, -1e-9, 1e-3, 0.5], dtype=t.float64, requires_grad=True)
+        return t.func.jvp(t.sinc, (x.detach(),), (t.ones_like(x),))[1], t.autograd.grad(t.sinc(x).sum(), x)[0]
+
+    agree(slopes)

@@ -85,6 +85,65 @@ def test_composites_do_not_cast_either(f):
     agree_error(f, "(?i)dtype|scalar.type")
 
 
+SEVERAL = {
+    "sort": lambda t, out: t.sort(t.ones(2), out=out),
+    "svd": lambda t, out: t.svd(t.eye(2), out=out),
+    "linalg.lstsq": lambda t, out: t.linalg.lstsq(t.eye(2), t.eye(2), out=out),
+    "histogram": lambda t, out: t.histogram(t.ones(2), 3, out=out),
+    "native_batch_norm": lambda t, out: t.native_batch_norm(
+        t.ones(1, 2), None, None, None, None, True, 0.1, 1e-5, out=out
+    ),
+}
+
+
+@pytest.mark.parametrize("f", SEVERAL.values(), ids=SEVERAL)
+def test_outputs_are_as_many_as_the_results(f):
+    agree_error(lambda t: f(t, (t.empty(0),)), "expected tuple of . elements but got 1")
+
+
+def test_outputs_are_as_many_as_the_copies():
+    agree_error(
+        lambda t: t.unbind_copy(t.ones(2, 2), out=[t.empty(2)]), "expected an out= argument of size 2, got size 1"
+    )
+
+
+COMPOSITES = {
+    "linalg.cond": lambda t, new: t.linalg.cond(t.eye(2), out=new()),
+    "linalg.tensorinv": lambda t, new: t.linalg.tensorinv(t.eye(2), 1, out=new()),
+    "linalg.tensorsolve": lambda t, new: t.linalg.tensorsolve(t.eye(2), t.ones(2), out=new()),
+    "norm nuc": lambda t, new: t.norm(t.eye(2), "nuc", out=new()),
+    "svd": lambda t, new: t.svd(t.eye(2), out=(new(), new(), new())),
+    "nonzero": lambda t, new: t.nonzero(t.eye(2), out=new().long()),
+    "histogram": lambda t, new: t.histogram(t.ones(2), 3, out=(new(), new())),
+    "fft.ihfft": lambda t, new: t.fft.ihfft(t.ones(2), out=new().to(t.complex64)),
+    "t_copy": lambda t, new: t.t_copy(t.eye(2), out=new()),
+    "unbind_copy": lambda t, new: t.unbind_copy(t.ones(2, 2), out=[new(), new()]),
+    "slice_scatter": lambda t, new: t.slice_scatter(t.ones(3), t.ones(3), out=new()),
+}
+
+
+@pytest.mark.parametrize("f", COMPOSITES.values(), ids=COMPOSITES)
+def test_outputs_of_composites_tell_that_they_are_resized(f):
+    for lib in (torch, torchlike):
+        with pytest.warns(UserWarning, match="An output with one or more elements was resized"):
+            f(lib, lambda t=lib: t.ones(7))
+        f(lib, lambda t=lib: t.empty(0))
+
+
+@pytest.mark.parametrize("f", COMPOSITES.values(), ids=COMPOSITES)
+def test_outputs_of_composites_are_on_their_device(f):
+    for lib in (torch, torchlike):
+        with pytest.raises((RuntimeError, NotImplementedError), match="device|Meta"):
+            f(lib, lambda t=lib: t.empty(0, device="meta"))
+
+
+def test_a_cast_of_the_pseudo_inverse():
+    agree(lambda t: t.linalg.pinv(t.eye(2), out=t.empty(2, 2, dtype=t.float64)))
+    agree_error(
+        lambda t: t.linalg.matrix_rank(t.eye(2), out=t.empty(0, dtype=t.bool)), "but got result with dtype Bool"
+    )
+
+
 def test_outputs_that_are_cast():
     agree(lambda t: t.stack([t.ones(2), t.zeros(2)], out=t.empty(2, 2, dtype=t.float64)))
     agree(lambda t: t.addr(t.ones(2, 2), t.ones(2), t.ones(2), out=t.empty(2, 2, dtype=t.float64)))

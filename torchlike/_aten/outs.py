@@ -4,8 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from torchlike._base.state import state
-from torchlike._core.conversion.convert import place
-from torchlike._core.dispatch.out import demand_dtype, demand_unrecorded, put
+from torchlike._core.dispatch.out import demand_dtype, demand_fits, demand_unrecorded, put
 from torchlike._core.tensor.tensor import Tensor, value_of
 
 _OPTIONS = "ScalarType? dtype", "Layout? layout", "Device? device", "bool? pin_memory"
@@ -75,7 +74,8 @@ def writing(name: str, call: Callable, names: tuple[str, ...], created: bool, li
             state.grad = before
         for out, result in zip(flat, made if isinstance(made, tuple | list) else [made], strict=True):
             demand_dtype(name, result.dtype.np, out)
-            put(out, place(value_of(result), out.device))
+            demand_fits(name, result, out)
+            put(out, value_of(result))
         return None if lists else outs[0] if len(outs) == 1 else tuple(outs)
 
     return write

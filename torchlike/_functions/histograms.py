@@ -3,6 +3,7 @@
 import torchlike._base.dtypes as dtypes
 from torchlike._core.conversion.factories import into
 from torchlike._core.dispatch.dispatch import call
+from torchlike._core.dispatch.out import demand_as_many, demand_fits
 from torchlike._core.tensor.arguments import bools, named_results, no_tensor
 from torchlike._core.tensor.tensor import Tensor, value_of
 from torchlike._functions._install import both, function
@@ -118,12 +119,15 @@ def histogram(input, bins=100, *, range=None, weight=None, density=False, out=No
     hist = _counted(points, [edges], weight, density)
     if out is None:
         return _RESULT((hist, edges))
+    demand_as_many("histogram", 2, out)
     for name, o, of in (("hist", out[0], ""), ("bin_edges", out[1], " for dimension 0")):
         if o.dtype is not input.dtype:
             raise RuntimeError(
                 f"torch.histogram: input tensor and {name} tensor should have the same dtype, but got input "
                 f"{input.dtype.scalar_name} and {name} {o.dtype.scalar_name}{of}"
             )
+    for r, o in zip((hist, edges), out, strict=True):
+        demand_fits("histogram", r, o)
     return _RESULT_OUT([into(value_of(r), r.dtype, o) for r, o in zip((hist, edges), out, strict=True)])
 
 

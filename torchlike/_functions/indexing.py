@@ -17,7 +17,7 @@ from torchlike._core.dispatch.dispatch import call
 from torchlike._core.dispatch.expanded import fill_inplace
 from torchlike._core.dispatch.inplace import call_inplace
 from torchlike._core.dispatch.observers import redispatch, watched
-from torchlike._core.dispatch.out import call_out, put_exactly
+from torchlike._core.dispatch.out import call_out, demand_fits, put_exactly
 from torchlike._core.dispatch.out import put as put_out
 from torchlike._core.tensor import arguments
 from torchlike._core.tensor.arguments import bools
@@ -268,10 +268,12 @@ def nonzero(input, *, out=None, as_tuple=False):
     if as_tuple:
         return tuple(fresh(place(i, input.device)) for i in where)
     rows = np.stack(where, 1) if value.ndim else np.zeros((len(where[0]), 0), np.int64)
-    t = fresh(place(rows, input.device)) if out is None else out
+    t = found = fresh(place(rows, input.device))
     resized = out is None or tuple(out.shape) != rows.shape
     if out is not None:
-        put_out(out, place(rows, out.device))
+        demand_fits("nonzero", found, out)
+        put_out(out, value_of(found))
+        t = out
     if resized and (1, len(rows)) != contiguous_strides(rows.shape):
         restride(t, (1, len(rows)))
     return t

@@ -10,7 +10,7 @@ from torchlike._base.state import state
 from torchlike._core.autocast.composite import in_float32_off_cpu, in_float32_on_cpu
 from torchlike._core.dispatch.bind import front
 from torchlike._core.dispatch.dispatch import call
-from torchlike._core.dispatch.out import demand_castable, demand_dtype
+from torchlike._core.dispatch.out import demand_as_many, demand_castable, demand_dtype, demand_fits
 from torchlike._core.tensor import arguments
 from torchlike._core.tensor.arguments import bools
 from torchlike._core.tensor.tensor import array_of
@@ -45,6 +45,7 @@ def _written(name, result, out, what="result"):
         )
     if what is not None:
         demand_castable(name, result.dtype.np, out, what)
+    demand_fits(name, result, out)
     if out.shape != result.shape:
         out.resize_(result.shape)
     return out.copy_(result)
@@ -54,6 +55,7 @@ def _all_written(name, results, outs):
     """As ``_written`` for several results; ``outs`` is a tuple of as many, or None."""
     if outs is None:
         return tuple(results)
+    demand_as_many(name, len(results), outs)
     named = arguments.RETURN_TYPES.get(name)
     names = (None,) * len(outs) if named is None else named.__match_args__
     return tuple(_written(name, *each) for each in zip(results, outs, names, strict=True))

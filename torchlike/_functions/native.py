@@ -8,7 +8,7 @@ import torchlike._base.dtypes as dtypes
 from torchlike._aten.packets import ops
 from torchlike._aten.source import SOURCE, Overload
 from torchlike._core.dispatch.dispatch import call
-from torchlike._core.dispatch.out import put_exactly
+from torchlike._core.dispatch.out import demand_as_many, put_exactly
 from torchlike._decl.op import REGISTRY
 from torchlike._functions._install import FUNCTIONS, function
 from torchlike._functions.indexing import index_put
@@ -20,6 +20,8 @@ def _written(name, out, results):
     """The results, or ``out`` with their values, which must have their dtypes."""
     if out is None:
         return results
+    if isinstance(results, tuple):
+        demand_as_many(name, len(results), out)
     pairs = zip(results, out, strict=True) if isinstance(results, tuple) else [(results, out)]
     for r, o in pairs:
         put_exactly(name, r, o)

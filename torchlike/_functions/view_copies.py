@@ -33,6 +33,8 @@ def _several(name):
     def copy(input, *args, out=None, **kwargs):
         views = cut(input, *args, **kwargs)
         outs = [None] * len(views) if out is None else out
+        if len(outs) != len(views):
+            raise RuntimeError(f"{name}_copy() expected an out= argument of size {len(views)}, got size {len(outs)}")
         return tuple(_copied(f"{name}_copy", v, o) for v, o in zip(views, outs, strict=True))
 
     return copy

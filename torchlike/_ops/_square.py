@@ -20,6 +20,18 @@ def matrices(name, x, what="A", low=False):
     floating(name, x, low)
 
 
+def demand_tolerances(name, self, **tolerances):
+    """RuntimeError unless the tolerances are real, and one for each matrix or for all."""
+    for which, x in tolerances.items():
+        if x is None:
+            continue
+        if jnp.iscomplexobj(x):
+            raise RuntimeError(
+                f"torch.{name}: {which} tensor of complex type is not supported. Got {type_name(x)}; use its .real"
+            )
+        broadcast_shapes(jnp.shape(x), self.shape[:-2])
+
+
 def floating(name, x, low=False):
     """RuntimeError unless the dtype is float32, float64 or complex, or with ``low`` any floating one."""
     if not is_floating(x):
@@ -96,7 +108,8 @@ def pivots_outside(name, pivots, factors):
     if not pivots.size:
         return None, None
     return jnp.any((pivots < 1) | (pivots > n)), RuntimeError(
-        f"Pivots given to {name} must be between 1 and the number of rows, {n}: those that the factorization gave"
+        f"Pivots given to {name} must all be greater or equal to 1, and smaller or equal to the number of rows, {n}: "
+        "those that the factorization gave"
     )
 
 

@@ -41,11 +41,20 @@ def householder_product(input, tau):
         raise RuntimeError(f"torch.{name}: input.shape[-2] must be greater than or equal to input.shape[-1]")
     if tau.shape[-1] > input.shape[-1]:
         raise RuntimeError(f"torch.{name}: input.shape[-1] must be greater than or equal to tau.shape[-1]")
+    if tau.ndim != input.ndim - 1:
+        raise RuntimeError(
+            f"torch.{name}: Expected tau to have one dimension less than input, but got tau.ndim equal to {tau.ndim} "
+            f"and input.ndim is equal to {input.ndim}"
+        )
     if tau.shape[:-1] != input.shape[:-2]:
         raise RuntimeError(
             f"torch.{name}: Expected batch dimensions of tau to be equal to input.shape[:-2], got {tau.shape}"
         )
-    same_dtype("torch." + name, input, tau, "input", "tau")
+    if tau.dtype != input.dtype:
+        raise RuntimeError(
+            f"torch.{name}: tau dtype {from_np(tau.dtype).scalar_name} does not match input dtype "
+            f"{from_np(input.dtype).scalar_name}"
+        )
     floating(name, input)
     out = jnp.broadcast_to(jnp.eye(*input.shape[-2:], dtype=input.dtype), input.shape)
     return _reflected(input, tau, out, False)

@@ -133,6 +133,8 @@ def lu_unpack(LU_data, LU_pivots, unpack_data, unpack_pivots):
             "torch.lu_unpack: LU_pivots is expected to be a contiguous tensor of torch.int32 dtype, got "
             f"{LU_pivots.dtype}; it is returned by torch.linalg.lu_factor"
         )
+    if unpack_pivots and (pivots := LU_pivots.shape[:-1]) != LU_data.shape[:-2]:
+        raise RuntimeError(f"torch.lu_unpack: LU_pivots have the batch {list(pivots)}, LU_data {LU_data.shape[:-2]}")
     none = jnp.zeros((0,), LU_data.dtype)
     p = _permutation(_order(LU_pivots, LU_data.shape[-2]), LU_data.dtype) if unpack_pivots else none
     return (p, *_triangles(LU_data)) if unpack_data else (p, none, none)
@@ -163,6 +165,16 @@ def lu_solve(LU, pivots, B, left, adjoint):
         raise RuntimeError(f"{name}: pivots should be a Tensor of scalar type torch.int32, got {pivots.dtype}")
     matrices(name, B, "B")
     a, b = system(name, LU, B, left)
+    if pivots.shape[-1:] != LU.shape[-1:]:
+        raise RuntimeError(
+            f"{name}: Number of pivots per batch should be same as the dimension of the matrix, {LU.shape[-1]}, got "
+            f"pivots with shape {list(pivots.shape)}"
+        )
+    if pivots.shape != LU.shape[:-1]:
+        raise RuntimeError(
+            f"{name}: Expected LU.shape[:-1] and pivots.shape to be the same, but got pivots with shape "
+            f"{list(pivots.shape)} instead of {list(LU.shape[:-1])}"
+        )
     if not b.size:
         return b
     order = jnp.broadcast_to(_order(pivots, LU.shape[-1]), (*b.shape[:-2], LU.shape[-1]))

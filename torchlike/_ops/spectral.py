@@ -14,8 +14,10 @@ from torchlike._decl.op import op
 from torchlike._ops._square import (
     _LinAlgError,
     adjoint,
+    demand_tolerances,
     diagonal,
     first_bad,
+    floating,
     matrices,
     mm,
     same_dtype,
@@ -484,6 +486,7 @@ def _pinv_vjp(grad, self, result):
     "linalg_pinv(Tensor self, *, Tensor? atol=None, Tensor? rtol=None, bool hermitian=False) -> Tensor",
     aten=False,
     variants="out",
+    out="cast safely",
     numbers=True,
     policy="self",
     check=_not_finite("linalg.svd"),
@@ -501,7 +504,12 @@ def linalg_pinv(self, atol, rtol, hermitian):
     tensor([[0.5000, 0.0000],
             [0.0000, 0.0000]])
     """
-    (square if hermitian else matrices)("linalg.eigh" if hermitian else "linalg.pinv", self)
+    if hermitian:
+        square("linalg.eigh", self)
+    elif self.ndim < 2:
+        raise RuntimeError(f"linalg.pinv: expected a tensor with 2 or more dimensions, got {self.ndim}")
+    floating("linalg.pinv", self)
+    demand_tolerances("linalg.pinv", self, atol=atol, rtol=rtol)
     return _pinv(self, atol, rtol, hermitian)
 
 
@@ -509,7 +517,7 @@ def linalg_pinv(self, atol, rtol, hermitian):
     "linalg_matrix_rank(Tensor self, *, Tensor? atol=None, Tensor? rtol=None, bool hermitian=False) -> Tensor",
     aten=False,
     variants="out",
-    out="cast",
+    out="cast safely",
     numbers=True,
     policy="self",
     vjp={},
@@ -524,6 +532,7 @@ def linalg_matrix_rank(self, atol, rtol, hermitian):
     tensor(1)
     """
     matrices("linalg.matrix_rank", self)
+    demand_tolerances("linalg.matrix_rank", self, atol=atol, rtol=rtol)
     s = jnp.abs(_eigh("linalg.eigh", self, "L")[0]) if hermitian else _svdvals(self)
     return jnp.sum(s > _cutoff(atol, rtol, _largest(s), self.shape)[..., None], -1, dtype=jnp.int64)
 

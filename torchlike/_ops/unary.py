@@ -75,6 +75,7 @@ sgn = unary(
     "sgn",
     direction,
     _sgn_grad,
+    jvp={"self": lambda dot, self, result: _sgn_grad(dot, self, result)},  # jax's transpose has NaN at 0
     dtype="same",
     out="exact",
     doc="Elementwise ``input / |input|``, 0 at 0; the sign of real numbers.",
@@ -455,7 +456,7 @@ def _sinc(x):
 
 def _sinc_slope(self):
     turn = math.pi * self
-    return (turn * lax.cos(turn) - lax.sin(turn)) / turn / self
+    return (lax.cos(turn) - lax.sin(turn) / turn) / self  # XLA would make a / turn / self a / (turn * self), 0 / 0
 
 
 sinc = unary(
@@ -497,10 +498,18 @@ def _angle_grad(grad, self):
     return jnp.where(square == 0, 0, grad * 1j * self / square)
 
 
+def _angle_dot(dot, self):
+    if kind(self) != "c":
+        return _zero(dot)
+    square = jnp.real(self * jnp.conj(self))
+    return jnp.where(square == 0, 0, jnp.imag(jnp.conj(self) * dot) / square)
+
+
 angle = unary(
     "angle",
     _angle,
     _angle_grad,
+    jvp={"self": _angle_dot},
     variants="function method out",
     doc="The angle of complex numbers; 0 or pi for real ones.",
     shows="1j -> 1.5708",

@@ -27,5 +27,4 @@ BELOW = (
     "_scaled_dot_product_flash_attention_for_cpu", "_sparse_log_softmax_backward_data",
     "_sparse_softmax_backward_data", "_sparse_sparse_matmul", "_sparse_sum", "_to_cpu", "_transform_bias_rescale_qkv",
     "_trilinear", "_unique", "_unique2", "_unsafe_index", "_unsafe_index_put", "_validate_sparse_coo_tensor_args",
-    "unique_dim",
 )  # fmt: skip

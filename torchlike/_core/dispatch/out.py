@@ -13,7 +13,6 @@ from torchlike._base.frames import warn
 from torchlike._base.promotion import can_cast
 from torchlike._base.state import state
 from torchlike._core.autograd.node import requires_grad
-from torchlike._core.conversion.convert import place
 from torchlike._core.dispatch.dispatch import call, walk
 from torchlike._core.dispatch.inplace import demand_distinct, demand_same_or_apart, demand_writable
 from torchlike._core.dispatch.layers import Call, Form
@@ -39,6 +38,7 @@ def call_out(op: Kernel, inputs: Inputs, static: Static, out: Any) -> Any:
     for o in outs:
         if not isinstance(o, Tensor):
             raise TypeError(f"{op.name}(): argument 'out' must be Tensor, not {type(o).__name__}")
+    demand_as_many(op.name, len(op.declaration.schema.returns), outs)
     tensors = [x for x in inputs if isinstance(x, Tensor)]
     if state.grad and any([requires_grad(t) for t in (*tensors, *outs)]) and _differentiable(op, inputs, static):
         demand_unrecorded(f"{op.name}()", *tensors, *outs)
@@ -167,7 +167,8 @@ def put_exactly(name: str, result: Tensor, out: Tensor) -> None:
     """Write the result of a composite into ``out``, which must have its dtype. RuntimeError otherwise."""
     demand_unrecorded(f"{name}()", out)
     demand_dtype(name, result.dtype.np, out)
-    put(out, place(value_of(result), out.device))
+    demand_fits(name, result, out)
+    put(out, value_of(result))
 
 
 def _demand_dtype(op: Kernel, value: Any, out: Tensor, at: int) -> None:
@@ -179,7 +180,8 @@ def _demand_dtype(op: Kernel, value: Any, out: Tensor, at: int) -> None:
             f"torch.cat(): input types can't be cast to the desired output type {out.dtype.scalar_name} ({op.name})"
         )
     if "safely" in op.declaration.out:
-        demand_castable(op.name, value.dtype, out, op.declaration.schema.returns[at][1] or "result")
+        what = "eigenvalues" if op.name == "linalg_eigvals" else op.declaration.schema.returns[at][1] or "result"
+        demand_castable(op.name, value.dtype, out, what)
     if "truths" in op.declaration.out and out.dtype.np.name not in ("bool", "uint8"):
         raise RuntimeError(f"{op.name} only supports bool tensor for result, got: {out.dtype.scalar_name}")
 
@@ -206,13 +208,33 @@ def _fitted(op: Kernel, value: Any, out: Tensor) -> jax.Array:
         value = value.astype(dtype)
     if value.shape == tuple(out.shape):
         return derive.into(op.name, value, _like(value.shape, dtype))
-    if out.numel():
+    _tell_resized(out, value.shape)
+    return derive.into(op.name, value, _like(value.shape, dtype))
+
+
+def _tell_resized(out: Tensor, shape: Shape) -> None:
+    if out.numel() and tuple(out.shape) != tuple(shape):
         warn(
             f"An output with one or more elements was resized since it had shape {list(out.shape)}, which does "
-            f"not match the required output shape {list(value.shape)}. This behavior is deprecated, and in a future "
+            f"not match the required output shape {list(shape)}. This behavior is deprecated, and in a future "
             "PyTorch release outputs will not be resized unless they have zero elements.",
         )
-    return derive.into(op.name, value, _like(value.shape, dtype))
+
+
+def demand_as_many(name: str, wanted: int, outs: Sequence[Any]) -> None:
+    """TypeError unless ``outs`` are as many as the results."""
+    if len(outs) != wanted:
+        raise TypeError(f"{name}(): argument 'out': expected tuple of {wanted} elements but got {len(outs)}")
+
+
+def demand_fits(name: str, result: Tensor, out: Tensor) -> None:
+    """RuntimeError unless ``out`` is where the result of a composite is; a warning if it takes another shape."""
+    if result.device != out.device:
+        raise RuntimeError(
+            f"Attempting to copy from device {result.device} to device {out.device}, but cross-device copies are not "
+            f"allowed! ({name} with out=)"
+        )
+    _tell_resized(out, result.shape)
 
 
 def _like(shape: Shape, dtype: np.dtype) -> jax.ShapeDtypeStruct:
