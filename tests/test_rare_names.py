@@ -278,3 +278,142 @@ def test_the_module_of_process_groups_has_stores_and_work():
             assert module.distributed_c10d.reduce_op.MAX == module.ReduceOp.MAX
     with pytest.raises(AttributeError, match="FOO"):
         ours.reduce_op.FOO  # noqa: B018
+
+
+@story
+def test_switches_and_questions(t):
+    flags = [t._C._jit_set_autocast_mode(flag) for flag in (True, False, True, True)]
+    traced = []
+    t.jit.trace(lambda x: traced.append(t._C._is_tracing()) or x + 1, t.ones(2), check_trace=False)
+    with t.autograd.profiler.profile():
+        inside = t.autograd._profiler_enabled()
+    t.set_default_device("meta")
+    device = t._C._get_default_device()
+    t.set_default_device(None)
+    return (
+        flags, t._C._is_tracing(), traced, t.autograd._profiler_enabled(), inside, device,
+        t._C._show_config() == t.__config__.show(), t.distributed._rank_not_in_group(None),
+        t.serialization.normalize_storage_type(t.FloatStorage).__name__,
+        t.distributions.transforms._clipped_sigmoid(t.tensor([-1e3, 0.0, 1e3])),
+    )  # fmt: skip
+
+
+@story
+def test_texts_of_tensors(t):
+    texts, x = importlib.import_module(f"{t.__name__}._tensor_str"), t.ones(2, requires_grad=True)
+    return (
+        texts._str_intern(t.nn.Parameter(t.ones(2))), texts._str(x), texts._str(x * 2, tensor_contents="..."),
+        texts._str_intern(t.ones(2).to_sparse()),
+    )  # fmt: skip
+
+
+@story
+def test_groups_of_tensors_by_size(t):
+    def groups(sizes, limit):
+        tensors = [t.ones(abs(n), dtype=t.float32 if n >= 0 else t.int32) for n in sizes]
+        return [[(str(x.dtype), len(x)) for x in group] for group in t._utils._take_tensors(tensors, limit)]
+
+    cases = ([3, -1, 4, -2, 2, -9], 16), ([1, 1, 1, -1, -3, 1], 8), ([8, 1], 16), ([], 3), ([0, 0, 4], 4)
+    return [groups(*case) for case in cases]
+
+
+@story
+def test_steps_of_functional_derivatives(t):
+    steps, x = importlib.import_module(f"{t.__name__}.autograd.functional"), t.ones(2, requires_grad=True)
+    pairs = ((1, 2), (3, 4))
+    told = [
+        [(p.requires_grad, p.grad_fn and p.grad_fn.name()) for p in steps._grad_preprocess((each,), *flags)]
+        for each in (x, t.ones(2)) for flags in ((True, True), (True, False), (False, True), (False, False))
+        if each is x or flags[1]
+    ]  # fmt: skip
+    return (
+        steps._as_tuple(x), steps._as_tuple([x]), steps._as_tuple(x, "a", "f"), steps._as_tuple((x,), "a", "f"),
+        said(lambda: steps._as_tuple(3, "a", "f")), said(lambda: steps._as_tuple((3,), "a", "f")), told,
+        [steps._tuple_postprocess(pairs, (outer, inner)) for outer in (True, False) for inner in (True, False)],
+        steps._tuple_postprocess((1, 2), True), steps._tuple_postprocess((1, 2), False),
+        steps._grad_postprocess(((x * 2,), (x * 3,)), False), steps._grad_postprocess((x * 2,), True),
+    )  # fmt: skip
+
+
+@story
+def test_line_search_of_lbfgs(t):
+    search, seen = importlib.import_module(f"{t.__name__}.optim.lbfgs"), []
+
+    def fourth_powers(x, step, d):
+        seen.append(round(float(step), 8))
+        at = x + step * d
+        return (at**4).sum().item(), 4 * at**3
+
+    at, along, slopes, slope = (t.tensor(v, dtype=t.float64) for v in ([1.0, 2.0], [-1.0, -3.0], [4.0, 32.0], -100.0))
+    found, tight = [], dict(c1=0.3, c2=0.1)
+    for first, more in ((1.0, {}), (3.0, {}), (0.01, tight), *((0.01, tight | {"max_ls": n}) for n in (1, 2, 3, 4, 5))):
+        loss, grad, step, count = search._strong_wolfe(fourth_powers, at, first, along, 17.0, slopes, slope, **more)
+        found.append((t.tensor(loss), grad, t.tensor(float(step)), count))
+    points = (0.0, 1.0, t.tensor(-2.0), 1.0, 0.5, t.tensor(2.0))
+    cubic = [search._cubic_interpolate(*p, **k) for p, k in (
+        (points, {}), ((*points[3:], *points[:3]), {}), (points, dict(bounds=(0.2, 0.3))),
+        ((0.0, 1.0, t.tensor(2.0), 1.0, 0.5, t.tensor(2.0)), {}),
+        ((0.0, 1.0, t.tensor(0.1), 1.0, 3.0, t.tensor(9.0)), {}),
+    )]  # fmt: skip
+    return found, seen, t.tensor([float(c) for c in cubic])
+
+
+@story
+def test_tensors_of_a_level_of_grad(t):
+    steps = importlib.import_module(f"{t.__name__}._functorch.eager_transforms")
+    outside = t.ones(2)
+    with steps.grad_increment_nesting() as level:
+        x = steps._wrap_tensor_for_grad(outside, level)
+        return t._C._functorch.is_gradtrackingtensor(x), x.shape, steps._wrap_tensor_for_grad("a", level)
+
+
+def test_no_result_of_a_collective_is_still_on_its_way():
+    late = torchlike.distributed._functional_collectives.AsyncCollectiveTensor
+    assert not isinstance(torchlike.ones(2), late)
+    with pytest.raises(NotImplementedError, match="AsyncCollectiveTensor"):
+        late(torchlike.ones(2))
+
+
+@pytest.mark.once
+def test_a_warning_once_and_compilations_without_a_limit():
+    utils, text = torchlike._dynamo.utils, "a warning of this test alone"
+    with pytest.warns(UserWarning, match=text) as caught:
+        [utils.warn_once(text) for _ in range(3)]
+    assert len(caught) == 1
+    before = torchlike._dynamo.config.recompile_limit
+    with utils.disable_cache_limit():
+        assert torchlike._dynamo.config.cache_size_limit > 10**6
+    assert torchlike._dynamo.config.recompile_limit == before
+
+
+@story
+def test_kinds_of_values(t):
+    one = t.ones(2, 2)
+    kinds = [
+        one, one.int(), one.to("meta"), one.to_sparse(), one.to_sparse_csr(), one.to_sparse_csc(), t.nn.Parameter(one),
+        t.quantize_per_tensor(one, 1.0, 0, t.qint8), t.ones(2, dtype=t.complex64).conj(),
+    ]  # fmt: skip
+    return [[t._has_compatible_shallow_copy_type(a, b) for b in kinds] for a in kinds]
+
+
+@story
+def test_dtypes_as_defaults_of_schemas(t):
+    names = [name for name in dir(torch) if isinstance(getattr(torch, name), torch.dtype)]
+    schemas = [t._C.parse_schema(f"f(Tensor x, ScalarType d={name}) -> Tensor") for name in names]
+
+    @t.library.custom_op(f"{t.__name__}_defaults::given", mutates_args=())
+    def given(x: t.Tensor, d: t.dtype = t.float8_e4m3fn) -> t.Tensor:
+        seen.append(str(d))
+        return x.clone()
+
+    seen: list = []
+    given(t.ones(1))
+    return names, [s.arguments[1].default_value for s in schemas], seen
+
+
+def test_decompositions_for_a_compiler_leave_functions_as_they_are():
+    for t in (torchlike, torch):
+        register = importlib.import_module(f"{t.__name__}._inductor.decomposition").register_decomposition
+        with t.library._scoped_library("decomposed", "FRAGMENT") as lib:
+            lib.define(f"of_{t.__name__}(Tensor x) -> Tensor")
+            assert register([getattr(t.ops.decomposed, f"of_{t.__name__}").default])(said) is said

@@ -2,8 +2,9 @@
 
 from typing import Any
 
-from torchlike._core.tensor.printing import _append, _body, get_printoptions
+from torchlike._core.tensor.printing import _append, _body, get_printoptions, tensor_str
 from torchlike._core.tensor.printing import printoptions as printoptions
+from torchlike._core.tensor.printing import set_printoptions as set_printoptions
 from torchlike._core.tensor.tensor import Tensor
 from torchlike.interop.alias import missing_names
 
@@ -31,3 +32,18 @@ def _tensor_str(self: Tensor, indent: int) -> str:
 def _add_suffixes(tensor_str: str, suffixes: list[str], indent: int, force_newline: bool) -> str:
     """``tensor_str``, the suffixes and the bracket that closes, broken where the line would be too long."""
     return _append(tensor_str, suffixes, indent)
+
+
+def _str_intern(inp: Tensor, *, tensor_contents: str | None = None) -> str:
+    """The tensor as it prints; ``tensor_contents`` stand in the place of its numbers, which are then not read.
+
+    >>> import torchlike as torch
+    >>> torch._tensor_str._str_intern(torch.ones(2), tensor_contents="...")
+    'tensor(...)'
+    """
+    return tensor_str(inp, contents=tensor_contents)
+
+
+def _str(self: Tensor, *, tensor_contents: str | None = None) -> str:
+    """As :func:`_str_intern`."""
+    return tensor_str(self, contents=tensor_contents)

@@ -3,7 +3,7 @@
 import importlib
 import sys
 import traceback
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from types import ModuleType
 from typing import Any, NoReturn
 
@@ -198,6 +198,26 @@ def _unflatten_dense_tensors(flat: Tensor, tensors: Sequence[Tensor]) -> tuple[T
         parts.append(flat.narrow(0, start, t.numel()).view(t.shape))
         start += t.numel()
     return tuple(parts)
+
+
+def _take_tensors(tensors: Iterable[Tensor], size_limit: int) -> Iterator[list[Tensor]]:
+    """Groups of tensors of one type, each of at most ``size_limit`` bytes, a tensor that is larger alone.
+
+    A group comes when the next tensor of its type would not fit; those that are left come last.
+
+    >>> import torchlike as torch
+    >>> [len(group) for group in torch._utils._take_tensors([torch.ones(2)] * 3, 16)]
+    [2, 1]
+    """
+    groups: dict[str, tuple[list[Tensor], int]] = {}
+    for t in tensors:
+        group, size = groups.get(t.type(), ([], 0))
+        nbytes = t.numel() * t.element_size()
+        if size and size + nbytes > size_limit:
+            yield group
+            group, size = [], 0
+        groups[t.type()] = [*group, t], size + nbytes
+    yield from (group for group, _ in groups.values() if group)
 
 
 def _get_available_device_type() -> str | None:

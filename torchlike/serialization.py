@@ -10,6 +10,7 @@ import mmap as _mmap
 import os
 import pickle
 import shutil
+import sys
 import tempfile
 import threading
 import zipfile
@@ -18,6 +19,7 @@ from typing import IO, Any, BinaryIO, TypeAlias
 
 from torchlike._base.device import device as Device
 from torchlike._base.device import jax_device
+from torchlike._base.home import OURS
 from torchlike._core.conversion.loaded import sent
 from torchlike._core.tensor.untyped_storage import TypedStorage, UntypedStorage
 from torchlike.interop.checkpoints import reading, writing
@@ -270,6 +272,16 @@ def _restore(storage: Any, location: str) -> Any:
 
 
 _packages: list[tuple[int, Callable[[Any], str | None], Callable[[Any, str], Any]]] = [(10, _tag, _restore)]
+
+
+def normalize_storage_type(storage_type: type) -> type:
+    """The class of this name that ``torch`` has.
+
+    >>> import torchlike as torch
+    >>> torch.serialization.normalize_storage_type(torch.FloatStorage) is torch.FloatStorage
+    True
+    """
+    return getattr(sys.modules[OURS], storage_type.__name__)
 
 
 def register_package(

@@ -1,7 +1,9 @@
 """torch._C: those of PyTorch's internal names that have a meaning here."""
 
+from torchlike.__config__ import show as _show_config
 from torchlike._aten.python_dispatch import DisableTorchDispatch as _DisableTorchDispatch
 from torchlike._aten.python_dispatch import _disabled_torch_dispatch_impl as _disabled_torch_dispatch_impl
+from torchlike._aten.tags import Tag as Tag
 from torchlike._base.device import device as device
 from torchlike._base.dtypes import dtype as dtype
 from torchlike._base.state import inference_mode as _InferenceMode
@@ -38,7 +40,9 @@ from torchlike._C._switches import _jit_can_fuse_on_cpu as _jit_can_fuse_on_cpu
 from torchlike._C._switches import _jit_can_fuse_on_gpu as _jit_can_fuse_on_gpu
 from torchlike._C._switches import _jit_override_can_fuse_on_cpu as _jit_override_can_fuse_on_cpu
 from torchlike._C._switches import _jit_override_can_fuse_on_gpu as _jit_override_can_fuse_on_gpu
+from torchlike._C._switches import _jit_set_autocast_mode as _jit_set_autocast_mode
 from torchlike._C._switches import _jit_set_nvfuser_enabled as _jit_set_nvfuser_enabled
+from torchlike._C._switches import _jit_set_nvfuser_guard_mode as _jit_set_nvfuser_guard_mode
 from torchlike._C._switches import _jit_set_profiling_executor as _jit_set_profiling_executor
 from torchlike._C._switches import _jit_set_profiling_mode as _jit_set_profiling_mode
 from torchlike._C._switches import _jit_set_texpr_fuser_enabled as _jit_set_texpr_fuser_enabled
@@ -47,6 +51,7 @@ from torchlike._C._switches import _set_multithreading_enabled as _set_multithre
 from torchlike._C._torch_function import *  # noqa: F403
 from torchlike._C._torch_function import __all__ as _torch_function_names
 from torchlike._C._tracing import _get_tracing_state as _get_tracing_state
+from torchlike._C._tracing import _is_tracing as _is_tracing
 from torchlike._C._tracing import _log_api_usage_once as _log_api_usage_once
 from torchlike._core.autocast.settings import autocast_decrement_nesting as autocast_decrement_nesting
 from torchlike._core.autocast.settings import autocast_increment_nesting as autocast_increment_nesting
@@ -78,6 +83,7 @@ from torchlike._decl.function_schema import Argument as Argument
 from torchlike._decl.function_schema import FunctionSchema as FunctionSchema
 from torchlike._decl.function_schema import parse_schema as parse_schema
 from torchlike._functions.generator import Generator as Generator
+from torchlike._functions.memory import tensor_type_device as _get_default_device
 from torchlike._library.excluded_keys import AutoDispatchBelowAutograd as _AutoDispatchBelowAutograd
 from torchlike._ops._square import _LinAlgError as _LinAlgError
 from torchlike.interop.checkpoints.records import PyTorchFileReader as PyTorchFileReader
@@ -91,9 +97,11 @@ __all__ = [
     "_AutoDispatchBelowAutograd", "_DisableTorchDispatch", "_ExcludeDispatchKeyGuard", "_InferenceMode",
     "_WeakTensorRef", "_autocast_supported_devices", "_autograd",
     "_current_autograd_node", "_current_graph_task_execution_order", "_current_graph_task_id",
-    "_disabled_torch_dispatch_impl", "_functions", "_get_tracing_state", "_is_any_autocast_enabled",
+    "_disabled_torch_dispatch_impl", "_functions", "_get_default_device", "_get_tracing_state",
+    "_is_any_autocast_enabled",
     "_is_autocast_available",
     "_is_multithreading_enabled", "_log_api_usage_once", "_set_grad_enabled", "_set_multithreading_enabled",
+    "_show_config",
     "_will_engine_execute_node",
     "autocast_decrement_nesting", "autocast_increment_nesting", "clear_autocast_cache", "device", "dtype",
     "get_autocast_dtype", "is_anomaly_check_nan_enabled", "is_anomaly_enabled", "is_autocast_cache_enabled",

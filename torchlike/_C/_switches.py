@@ -57,7 +57,7 @@ class _ExcludeDispatchKeyGuard:
         self._undo.close()
 
 
-_jit_flags = {"profiling mode": True, "profiling executor": True}
+_jit_flags = {"profiling mode": True, "profiling executor": True, "autocast": True}
 
 
 def _flag(name: str, value: bool) -> bool:
@@ -75,11 +75,20 @@ def _jit_set_profiling_executor(mode: bool) -> bool:
     return _flag("profiling executor", mode)
 
 
+def _jit_set_autocast_mode(enabled: bool) -> bool:
+    """Remembered, and without meaning: scripts run as Python, under autocast as any other code. Returns the last."""
+    return _flag("autocast", enabled)
+
+
 def _jit_set_texpr_fuser_enabled(enabled: bool) -> None:
     """Accepted: XLA fuses."""
 
 
 def _jit_set_nvfuser_enabled(enabled: bool) -> None:
+    """Accepted: XLA fuses."""
+
+
+def _jit_set_nvfuser_guard_mode(enabled: bool) -> None:
     """Accepted: XLA fuses."""
 
 

@@ -8,5 +8,15 @@ def _get_tracing_state() -> Tracing | None:
     return tracing if tracing.depth else None
 
 
+def _is_tracing() -> bool:
+    """Whether this thread runs what ``torch.jit.trace`` made.
+
+    >>> import torchlike as torch
+    >>> torch._C._is_tracing()
+    False
+    """
+    return bool(tracing.depth)
+
+
 def _log_api_usage_once(event: str) -> None:
     """Nothing is logged."""

@@ -9,7 +9,7 @@ import numpy as np
 from torchlike._base.frames import warn
 from torchlike._core.conversion.convert import place
 from torchlike._core.tensor.mutation import write_silently
-from torchlike._core.tensor.tensor import Tensor
+from torchlike._core.tensor.tensor import COMPRESSED, Tensor
 from torchlike._functions._install import both, function, method, prop
 
 _CASTS: dict[str, Callable] = {"f": float, "V": float, "c": complex, "b": bool, "i": int, "u": int}
@@ -99,6 +99,22 @@ def is_same_size(input: Tensor, other: Tensor) -> bool:
         if not isinstance(x, Tensor):
             raise TypeError(f"is_same_size(): argument '{name}' must be Tensor, not {type(x).__name__}")
     return input.shape == other.shape
+
+
+@function()
+def _has_compatible_shallow_copy_type(input: Tensor, from_: Tensor) -> bool:
+    """Whether the values of two tensors are held in one way (device type, layout, quantization), so that one can be
+    given those of the other.
+
+    >>> import torchlike as torch
+    >>> torch._has_compatible_shallow_copy_type(torch.ones(2), torch.ones(3).long())
+    True
+    """
+    return _kind_of_values(input) == _kind_of_values(from_)
+
+
+def _kind_of_values(x: Tensor) -> tuple:
+    return x.device.type, COMPRESSED if x.layout in COMPRESSED else x.layout, x.is_quantized
 
 
 @method()

@@ -65,6 +65,19 @@ def _type_name(t):
     return t.tensor_type if isinstance(t, type) and hasattr(t, "tensor_type") else t
 
 
+_tensor_type = {"device": "cpu"}
+
+
+def tensor_type_device() -> str:
+    """The device type of the default tensor type, which ``set_default_device`` leaves alone.
+
+    >>> import torchlike as torch
+    >>> torch._C._get_default_device()
+    'cpu'
+    """
+    return _tensor_type["device"]
+
+
 @function()
 def set_default_tensor_type(t, /):
     """Set the default dtype, and the device of new tensors, from a tensor type such as ``torch.DoubleTensor``.
@@ -95,6 +108,7 @@ def set_default_tensor_type(t, /):
     )
     set_default_dtype(dtype)
     devices.set_default_device(None if place == "cpu" else place)
+    _tensor_type["device"] = place
 
 
 Tensor.is_xla = property(lambda self: self.device.type in ("tpu", "xla"))

@@ -10,6 +10,7 @@ from torchlike._transforms.levels.nesting import (
     _grad_increment_nesting,
     _jvp_decrement_nesting,
     _jvp_increment_nesting,
+    _wrap_for_grad,
 )
 from torchlike.func import debug_unwrap as debug_unwrap
 from torchlike.func import functionalize as functionalize
@@ -92,6 +93,11 @@ def _construct_standard_basis_for(tensors: Sequence[Tensor], tensor_numels: Sequ
     if not tensors:
         raise AssertionError("tensors must have at least one element")
     return tuple(_basis(list(tensors), 0, sum(tensor_numels)))
+
+
+def _wrap_tensor_for_grad(maybe_tensor: Any, level: int) -> Any:
+    """The tensor of a level of grad that stands for one outside of it; what is no tensor as it is."""
+    return _wrap_for_grad(maybe_tensor, level) if isinstance(maybe_tensor, Tensor) else maybe_tensor
 
 
 def error_if_complex(func_name: str, args: Any, is_input: bool) -> None:

@@ -111,6 +111,6 @@ def annotated(name: str) -> list[tuple[Recorder, FunctionEvent]]:
     return [(recorder, recorder.begin(name, ANNOTATION)) for recorder in list(_active)]
 
 
-def is_on() -> bool:
+def _profiler_enabled() -> bool:
     """Whether a profile is on."""
     return bool(_active)

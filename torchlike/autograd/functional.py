@@ -13,6 +13,12 @@ from torchlike._core.dispatch.bind import FUNCTIONS
 from torchlike._core.tensor.tensor import Tensor
 from torchlike._functions.like import zeros_like
 from torchlike._transforms.levels.vmap import over_rows
+from torchlike.autograd._functional_steps import _as_tuple as _as_tuple
+from torchlike.autograd._functional_steps import _as_tuple_nocheck as _as_tuple_nocheck
+from torchlike.autograd._functional_steps import _grad_postprocess as _grad_postprocess
+from torchlike.autograd._functional_steps import _grad_preprocess as _grad_preprocess
+from torchlike.autograd._functional_steps import _tuple_postprocess as _tuple_postprocess
+from torchlike.autograd._functional_steps import given_back, prepared, tuple_of
 from torchlike.autograd.forward_ad import dual_level, make_dual, unpack_dual
 from torchlike.interop.alias import missing_names
 
@@ -25,34 +31,10 @@ _OUTPUTS = "outputs of the user-provided function"
 
 
 # -- What comes in, and what goes out ------------------------------------------------------------------
-def _tuple_of(given: Any, role: str, name: str) -> tuple[Tensor, ...]:
-    """A tensor or a tuple of tensors as a tuple."""
-    if isinstance(given, Tensor):
-        return (given,)
-    expected = f"The {role} given to {name} must be either a Tensor or a tuple of Tensors but the"
-    if not isinstance(given, tuple):
-        raise TypeError(f"{expected} given {role} has type {type(given)}.")
-    for i, t in enumerate(given):
-        if not isinstance(t, Tensor):
-            raise TypeError(f"{expected} value at index {i} has type {type(t)}.")
-    return tuple(given)
-
-
-def _prepared(tensors: tuple[Tensor, ...], create_graph: bool, differentiated: bool = True) -> tuple[Tensor, ...]:
-    """New tensors to differentiate with respect to: linked to the given ones if the result must have history."""
-
-    def prepare(t: Tensor) -> Tensor:
-        if create_graph and t.requires_grad:
-            return t.view_as(t)
-        return t.detach().requires_grad_(differentiated)
-
-    return tuple(prepare(t) for t in tensors)
-
-
 def _outputs(func: Callable, inputs: tuple[Tensor, ...], name: str, strict: bool) -> tuple[Any, tuple[Tensor, ...]]:
     """What the function returned, and that as a tuple."""
     returned = func(*inputs)
-    outputs = _tuple_of(returned, _OUTPUTS, name)
+    outputs = tuple_of(returned, _OUTPUTS, name)
     if strict:
         for i, out in enumerate(outputs):
             if not out.requires_grad:
@@ -79,7 +61,7 @@ def _direction(v: Any, like: tuple[Tensor, ...], single: bool, name: str, who: s
         if len(like) != 1 or like[0].numel() != 1:
             raise RuntimeError(f"The vector v can only be None if {who} a single Tensor with a single element.")
         return (FUNCTIONS["ones_like"](like[0].detach()),)
-    vectors = _prepared(_tuple_of(v, "v", name), create, differentiated=False)
+    vectors = prepared(tuple_of(v, "v", name), create, differentiated=False)
     if len(vectors) != len(like):
         if single:
             raise RuntimeError("The given v should contain a single Tensor.")
@@ -93,15 +75,6 @@ def _direction(v: Any, like: tuple[Tensor, ...], single: bool, name: str, who: s
 
 def _input_direction(v: Any, inputs: tuple[Tensor, ...], single: bool, name: str, create: bool) -> tuple:
     return _direction(v, inputs, single, name, "the input to the user-provided function is", create)
-
-
-def _given_back(result: Any, create_graph: bool) -> Any:
-    """The result, without history unless asked for."""
-    if create_graph:
-        return result
-    if isinstance(result, Tensor):
-        return result.detach()
-    return tuple(_given_back(r, create_graph) for r in result)
 
 
 def _like(structure: Any, values: tuple) -> Any:
@@ -198,13 +171,13 @@ def vjp(
     (tensor([1., 4.]), tensor([ 2., 40.]))
     """
     with enable_grad():
-        points = _prepared(_tuple_of(inputs, "inputs", "vjp"), create_graph)
+        points = prepared(tuple_of(inputs, "inputs", "vjp"), create_graph)
         returned, outputs = _outputs(func, points, "vjp", strict)
         who = "the user-provided function returns"
         vectors = _direction(v, outputs, isinstance(returned, Tensor), "vjp", who, create_graph)
         found = _gradients(outputs, points, vectors, create_graph=create_graph)
         products = _filled(found, points, strict, create_graph, _NO_OUTPUT, "jacobian")
-    return _given_back(_like(returned, outputs), create_graph), _given_back(_like(inputs, products), create_graph)
+    return given_back(_like(returned, outputs), create_graph), given_back(_like(inputs, products), create_graph)
 
 
 def jvp(
@@ -220,7 +193,7 @@ def jvp(
     (tensor([3., 6.]), tensor([4., 2.]))
     """
     with enable_grad():
-        points = _prepared(_tuple_of(inputs, "inputs", "jvp"), create_graph)
+        points = prepared(tuple_of(inputs, "inputs", "jvp"), create_graph)
         vectors = _input_direction(v, points, isinstance(inputs, Tensor), "jvp", create_graph)
         returned, outputs = _outputs(func, points, "jvp", strict)
         seeds = _seeds_like(outputs)
@@ -229,7 +202,7 @@ def jvp(
             _filled(pulled, points, True, False, _NO_OUTPUT, "jacobian")
         found = _gradients(pulled, seeds, vectors, create_graph=create_graph)
         products = _filled(found, outputs, strict, create_graph, _NO_TANGENT, "jacobian")
-    return _given_back(_like(returned, outputs), create_graph), _given_back(_like(returned, products), create_graph)
+    return given_back(_like(returned, outputs), create_graph), given_back(_like(returned, products), create_graph)
 
 
 def vhp(
@@ -244,7 +217,7 @@ def vhp(
     (tensor(9.), tensor([ 6., 12.]))
     """
     with enable_grad():
-        points = _prepared(_tuple_of(inputs, "inputs", "vhp"), create_graph)
+        points = prepared(tuple_of(inputs, "inputs", "vhp"), create_graph)
         vectors = _input_direction(v, points, isinstance(inputs, Tensor), "vhp", create_graph)
         output = _scalar(func, points, "vhp", strict)
         jacobians = _gradients((output,), points, create_graph=True)
@@ -252,7 +225,7 @@ def vhp(
             _demand_curved(jacobians)
         found = _gradients(jacobians, points, vectors, create_graph=create_graph)
         products = _filled(found, points, strict, create_graph, _NO_JACOBIAN, "hessian")
-    return _given_back(output, create_graph), _given_back(_like(inputs, products), create_graph)
+    return given_back(output, create_graph), given_back(_like(inputs, products), create_graph)
 
 
 def hvp(
@@ -268,7 +241,7 @@ def hvp(
     (tensor(9.), tensor([ 6., 12.]))
     """
     with enable_grad():
-        points = _prepared(_tuple_of(inputs, "inputs", "hvp"), create_graph)
+        points = prepared(tuple_of(inputs, "inputs", "hvp"), create_graph)
         vectors = _input_direction(v, points, isinstance(inputs, Tensor), "hvp", create_graph)
         output = _scalar(func, points, "hvp", strict)
         jacobians = _gradients((output,), points, create_graph=True)
@@ -278,7 +251,7 @@ def hvp(
         pulled = _gradients(jacobians, points, seeds, create_graph=True)
         found = _gradients(pulled, seeds, vectors, create_graph=create_graph)
         products = _filled(found, points, strict, create_graph, _NO_HESSIAN, "hessian")
-    return _given_back(output, create_graph), _given_back(_like(inputs, products), create_graph)
+    return given_back(output, create_graph), given_back(_like(inputs, products), create_graph)
 
 
 # -- Matrices ------------------------------------------------------------------------------------------
@@ -321,7 +294,7 @@ def jacobian(
     if strategy == "forward-mode":
         return _columns_at_once(func, inputs)
     with enable_grad():
-        points = _prepared(_tuple_of(inputs, "inputs", "jacobian"), create_graph)
+        points = prepared(tuple_of(inputs, "inputs", "jacobian"), create_graph)
         returned, outputs = _outputs(func, points, "jacobian", strict)
         rows = _rows_at_once(outputs, points, create_graph) if vectorize else (
             tuple(_rows(i, out, points, create_graph, strict) for i, out in enumerate(outputs))
@@ -330,7 +303,7 @@ def jacobian(
             _like(inputs, tuple(r.view(out.shape + x.shape) for r, x in zip(row, points, strict=True)))
             for row, out in zip(rows, outputs, strict=True)
         )
-    return _given_back(_like(returned, blocks), create_graph)
+    return given_back(_like(returned, blocks), create_graph)
 
 
 def _check_strategy(strategy: str, create_graph: bool, strict: bool, vectorize: bool) -> None:
@@ -395,7 +368,7 @@ def _unit_vectors(outputs: tuple[Tensor, ...], sizes: list[int]) -> list[Tensor 
 
 def _columns_at_once(func: Callable, inputs: Tensors) -> Any:
     """The Jacobian from one run of ``func`` with the tangents of all elements of the inputs together."""
-    points = _tuple_of(inputs, "inputs", "jacobian")
+    points = tuple_of(inputs, "inputs", "jacobian")
     if not points:
         raise AssertionError("jacobian: expected at least one tensor, but inputs is ()")
     sizes, returned = [x.numel() for x in points], []
@@ -404,7 +377,7 @@ def _columns_at_once(func: Callable, inputs: Tensors) -> Any:
         with dual_level():
             duals = [make_dual(x, d.view(x.shape)) for x, d in zip(points, directions, strict=True)]
             returned.append(func(*duals))
-            pairs = [unpack_dual(out) for out in _tuple_of(returned[0], _OUTPUTS, "jacobian")]
+            pairs = [unpack_dual(out) for out in tuple_of(returned[0], _OUTPUTS, "jacobian")]
             return [zeros_like(primal) if tangent is None else tangent for primal, tangent in pairs]
 
     columns = over_rows(along, _construct_standard_basis_for(points, sizes))
@@ -449,7 +422,7 @@ def hessian(
     """
     if outer_jacobian_strategy not in ("forward-mode", "reverse-mode"):
         raise AssertionError('Expected strategy to be either "forward-mode" or "reverse-mode".')
-    _tuple_of(inputs, "inputs", "hessian")
+    tuple_of(inputs, "inputs", "hessian")
 
     def scalar(*points):
         return _scalar(func, points, "hessian", strict)

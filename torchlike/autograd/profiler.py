@@ -10,7 +10,7 @@ from typing import Any
 
 import jax
 
-from torchlike.autograd._recording import Recorder, annotated, is_on
+from torchlike.autograd._recording import Recorder, _profiler_enabled, annotated
 from torchlike.autograd.profiler_util import EventList, FunctionEvent
 from torchlike.interop.alias import missing_names
 
@@ -131,7 +131,7 @@ class record_function:  # noqa: N801
         more = {} if self.args is None else {"args": self.args}
         annotation = jax.profiler.TraceAnnotation(self.name, **more)
         annotation.__enter__()
-        self._annotations.append((annotation, annotated(self.name) if is_on() else ()))
+        self._annotations.append((annotation, annotated(self.name) if _profiler_enabled() else ()))
         return self
 
     def __exit__(

@@ -8,6 +8,7 @@ from torchlike.distributed import ReduceOp
 from torchlike.distributed._calls import functional
 from torchlike.distributed.distributed_c10d import group_of
 from torchlike.distributed.nn import functional as F
+from torchlike.interop.refusing import refused_class
 
 __all__ = [
     "all_gather_into_tensor_coalesced", "all_gather_single", "all_gather_single_autograd", "all_gather_tensor",
@@ -15,6 +16,11 @@ __all__ = [
     "all_to_all_single_autograd", "broadcast", "reduce_scatter_single", "reduce_scatter_single_autograd",
     "reduce_scatter_tensor", "reduce_scatter_tensor_autograd", "reduce_scatter_tensor_coalesced", "wait_tensor",
 ]  # fmt: skip
+
+# a result that is still on its way: all are there at once, so that nothing is one
+AsyncCollectiveTensor = refused_class(
+    "torch.distributed._functional_collectives", "AsyncCollectiveTensor", "collectives are done when they return"
+)
 
 
 def _op(name: str) -> ReduceOp:

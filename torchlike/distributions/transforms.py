@@ -154,13 +154,18 @@ def _inside(p: Any) -> Any:
     return torch.clamp(p, min=info.tiny, max=1.0 - info.eps)
 
 
+def _clipped_sigmoid(x: Any) -> Any:
+    """The sigmoid, kept inside of (0, 1)."""
+    return _inside(torch.sigmoid(x))
+
+
 class SigmoidTransform(_Equal):
     """y = 1 / (1 + exp(-x))."""
 
     domain, codomain, bijective, sign = constraints.real, constraints.unit_interval, True, 1  # type: ignore[assignment]
 
     def _call(self, x: Any) -> Any:
-        return _inside(torch.sigmoid(x))
+        return _clipped_sigmoid(x)
 
     def _inverse(self, y: Any) -> Any:
         y = _inside(y)

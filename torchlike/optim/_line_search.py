@@ -4,7 +4,15 @@ import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-_DECREASE, _CURVATURE = 1e-4, 0.9
+
+class Conditions(NamedTuple):
+    """How much of the slope a step must gain, and how much it may leave."""
+
+    decrease: float = 1e-4
+    curvature: float = 0.9
+
+
+_USUAL = Conditions()
 
 
 class _Point(NamedTuple):
@@ -39,6 +47,7 @@ def strong_wolfe(
     width: float,
     tolerance: float = 1e-9,
     most: int = 25,
+    wolfe: Conditions = _USUAL,
 ) -> tuple[float, Any, float, int]:
     """(loss, gradient, t, evaluations) of a step that decreases the loss and flattens the slope enough.
 
@@ -46,21 +55,22 @@ def strong_wolfe(
         along: gives (loss, gradient, slope) at a step length. t: the first one tried.
         loss, grad, slope: those at 0. width: the largest element of the direction.
         tolerance: smallest change of an element that counts. most: the limit of evaluations.
+        wolfe: what a good step fulfils.
     """
     start = _Point(0, loss, grad, slope)
-    bracket, evals, done = _bracket(along, t, start, most, width, tolerance)
+    bracket, evals, done = _bracket(along, t, start, most, wolfe)
     low, high = (0, 1) if bracket[0].loss <= bracket[-1].loss else (1, 0)
     stalled = False
-    while not done and evals < most and abs(bracket[1].t - bracket[0].t) * width >= tolerance:
+    while not done and evals <= most and abs(bracket[1].t - bracket[0].t) * width >= tolerance:
         t = _cubic(bracket[0], bracket[1])
         t, stalled = _kept_inside(t, bracket, stalled)
         new = _Point(t, *along(t))
         evals += 1
-        if new.loss > loss + _DECREASE * t * slope or new.loss >= bracket[low].loss:
+        if new.loss > loss + wolfe.decrease * t * slope or new.loss >= bracket[low].loss:
             bracket[high] = new
             low, high = (0, 1) if bracket[0].loss <= bracket[1].loss else (1, 0)
             continue
-        if abs(new.slope) <= -_CURVATURE * slope:
+        if abs(new.slope) <= -wolfe.curvature * slope:
             done = True
         elif new.slope * (bracket[high].t - bracket[low].t) >= 0:
             bracket[high] = bracket[low]
@@ -69,14 +79,14 @@ def strong_wolfe(
     return best.loss, best.grad, best.t, evals
 
 
-def _bracket(along, t, start, most, width, tolerance):
+def _bracket(along, t, start, most, wolfe):
     """Points that enclose a good step, or that step alone."""
     new = _Point(t, *along(t))
     evals, previous = 1, start
     for i in range(most):
-        if new.loss > start.loss + _DECREASE * new.t * start.slope or (i > 1 and new.loss >= previous.loss):
+        if new.loss > start.loss + wolfe.decrease * new.t * start.slope or (i > 1 and new.loss >= previous.loss):
             return [previous, new], evals, False
-        if abs(new.slope) <= -_CURVATURE * start.slope:
+        if abs(new.slope) <= -wolfe.curvature * start.slope:
             return [new], evals, True
         if new.slope >= 0:
             return [previous, new], evals, False
@@ -96,3 +106,37 @@ def _kept_inside(t, bracket, stalled):
     if stalled or t >= high or t <= low:
         return (high - edge if abs(t - high) < abs(t - low) else low + edge), False
     return t, True
+
+
+# -- as programs call them -----------------------------------------------------------------------------
+def _cubic_interpolate(
+    x1: Any, f1: Any, g1: Any, x2: Any, f2: Any, g2: Any, bounds: tuple[Any, Any] | None = None
+) -> float:
+    """The minimum of the cubic through two points, given their losses and slopes, kept within the bounds.
+
+    >>> from torchlike.optim.lbfgs import _cubic_interpolate
+    >>> round(_cubic_interpolate(0.0, 1.0, -2.0, 1.0, 0.5, 2.0), 3)
+    0.667
+    """
+    first, second = (_Point(float(x), float(f), None, float(g)) for x, f, g in ((x1, f1, g1), (x2, f2, g2)))
+    return _cubic(first, second, None if bounds is None else (float(bounds[0]), float(bounds[1])))
+
+
+def _strong_wolfe(
+    obj_func: Callable[[Any, Any, Any], tuple[Any, Any]], x: Any, t: Any, d: Any, f: Any, g: Any, gtd: Any,
+    c1: float = 1e-4, c2: float = 0.9, tolerance_change: float = 1e-9, max_ls: int = 25,
+) -> tuple[float, Any, float, int]:  # fmt: skip
+    """(loss, gradient, step, evaluations) of a step from ``x`` along ``d`` for the strong Wolfe conditions.
+
+    Args:
+        obj_func: gives (loss, gradient) at ``x + t * d``, called as ``obj_func(x, t, d)``. t: the first step tried.
+        f, g, gtd: the loss, the gradient and the slope at ``x``. c1, c2: what a good step gains, and may leave.
+        tolerance_change: smallest change of an element that counts. max_ls: the limit of evaluations.
+    """
+
+    def along(step: float) -> tuple[float, Any, float]:
+        loss, grad = obj_func(x, step, d)
+        return float(loss), grad.clone(), float(grad.dot(d))
+
+    width, wolfe = float(d.abs().max()), Conditions(c1, c2)
+    return strong_wolfe(along, float(t), float(f), g, float(gtd), width, tolerance_change, max_ls, wolfe)

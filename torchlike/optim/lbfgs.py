@@ -9,6 +9,8 @@ from torchlike._executor import fused
 from torchlike._executor.pending import settled
 from torchlike._ops import lbfgs as ops
 from torchlike.optim._group import demand_rate, number, zeros
+from torchlike.optim._line_search import _cubic_interpolate as _cubic_interpolate
+from torchlike.optim._line_search import _strong_wolfe as _strong_wolfe
 from torchlike.optim._line_search import strong_wolfe
 from torchlike.optim.optimizer import Optimizer
 

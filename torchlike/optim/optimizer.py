@@ -16,7 +16,7 @@ from torchlike._base.state import state
 from torchlike._core.autograd.hooks import RemovableHandle
 from torchlike._core.tensor.tensor import Tensor
 from torchlike._executor.recorded import cut
-from torchlike.autograd._recording import is_on
+from torchlike.autograd._recording import _profiler_enabled
 from torchlike.autograd.profiler import record_function
 from torchlike.interop.alias import missing_names
 from torchlike.interop.jax_tree import refuse
@@ -356,7 +356,7 @@ def _named(name: str) -> AbstractContextManager:
     """A context under ``name`` in profiles and JAX's traces; a program that is being captured has no place for it."""
     if state.capture is not None:
         return _NOWHERE
-    return record_function(name) if is_on() else TraceAnnotation(name)
+    return record_function(name) if _profiler_enabled() else TraceAnnotation(name)
 
 
 def hooked_everywhere() -> bool:
