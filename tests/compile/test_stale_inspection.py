@@ -160,6 +160,41 @@ def the_errstate(wrap):
 
 
 @story
+def the_errstate_of_numbers(wrap):
+    zero = [0.0]
+
+    def f(x):
+        try:
+            return x * float(np.divide(1.0, zero[0]) > 0)
+        except FloatingPointError:
+            return x * 7
+
+    run, found = wrap(f), []
+    for mode in ("ignore", "raise", "ignore"):
+        with np.errstate(divide=mode):
+            found += [run(x2()), run(x2())]
+    return found
+
+
+@story
+def numpy_s_settings_themselves(wrap):
+    def f(x):
+        called = 1 if np.geterrcall() is None else 2
+        return x * len(np.geterr()["divide"]) + np.getbufsize() + called + np.get_printoptions()["precision"]
+
+    run, found, size = wrap(f), [], np.getbufsize()
+    contexts = np.errstate(divide="raise"), np.errstate(call=print), np.printoptions(precision=3)
+    for context in contexts:
+        found.append(run(x2()))
+        with context:
+            found += [run(x2()), run(x2())]
+    np.setbufsize(2 * size)
+    found.append(run(x2()))
+    np.setbufsize(size)
+    return [*found, run(x2())]
+
+
+@story
 def the_printoptions(wrap):
     third, found = np.array([1 / 3]), []
     run = wrap(lambda x: x * len(str(third)))

@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from torchlike._transforms.interpreter import trust
+
 
 class Arrays:
     """The part of the interpreter that knows which arrays are whose."""
@@ -24,9 +26,9 @@ class Arrays:
         """The arrays from outside that were read."""
         return [read.holder for read in self.reads.found.values() if read.kind == "array"]
 
-    def under_settings(self, args: tuple[Any, ...], writes: bool) -> None:
-        """Note how numpy treats errors, or how it writes numbers, where one of its values is given to a function."""
-        if any([isinstance(x, np.ndarray | np.generic) for x in args]):
+    def under_settings(self, f: Any, args: tuple[Any, ...], writes: bool) -> None:
+        """Note how numpy treats errors, or how it writes numbers, where ``f`` is its own or is given its values."""
+        if trust.of_numpy(f) or any([isinstance(x, np.ndarray | np.generic) for x in args]):
             setting, name = (_options, "numpy's printoptions") if writes else (_errors, "numpy's errstate")
             self.reads.add("setting", setting, None, setting(), name)
 

@@ -256,14 +256,15 @@ class Calls(CFunctions):
         if listener is not None:
             listener.before(f, args, kwargs)
         door = self.door()
-        if calm or PLAIN.issuperset(map(type, args)) or (f in _OPERATORS and self.is_calm(args)):
+        plain = PLAIN.issuperset(map(type, args)) and not trust.of_numpy(f)
+        if calm or plain or (f in _OPERATORS and self.is_calm(args)):
             result = f(*args, **kwargs) if door is None else door(f, args, kwargs)
         else:
             net = Net()
-            self.under_settings(args, False)
+            self.under_settings(f, args, False)
             result = net.call(f, args, kwargs) if door is None else net.call(door, (f, args, kwargs), _NONE)
-            if type(result) is str:
-                self.under_settings(args, True)
+            if type(result) is str or not args:
+                self.under_settings(f, args, True)
         if listener is not None:
             result = listener.after(f, args, kwargs, result)
         if getrefcount(result) == VARIABLE and type(result) not in PLAIN and not self.shows_outside(result):

@@ -150,6 +150,11 @@ def changing(function: Any) -> bool:
     return name in _CHANGING and _below(module, ("torchlike",))
 
 
+def of_numpy(function: Any) -> bool:
+    """Whether a function is numpy's, and so may read how that treats errors and writes numbers."""
+    return type(function) is np.ufunc or _below(getattr(function, "__module__", None) or "", ("numpy",))
+
+
 _CONSTANT = frozenset((
     type, types.ModuleType, types.FunctionType, types.MethodType, types.BuiltinFunctionType, types.GenericAlias,
     types.MappingProxyType, types.MethodWrapperType, types.UnionType, staticmethod, classmethod, functools.partial,
