@@ -115,6 +115,86 @@ CASES = {
         *lists[:3], lr=0.1, weight_decay=0.1, momentum=0.9, dampening=0.0, nesterov=True, maximize=False,
         is_first_step=False,
     )),
+    # what programs of TorchScript and of export call
+    "tensor.float": lambda t, a: a.tensor.float(1.5, dtype=t.float64),
+    "tensor.bool": lambda t, a: [a.tensor.bool(True), a.tensor.int(3), a.as_tensor.complex(1j), a.as_tensor.int(2)],
+    "Complex": lambda t, a: [
+        a.Complex.Tensor_Tensor(t.tensor(1.0), t.tensor(2)), a.Complex.Tensor_bool(t.tensor(1.0), True),
+        a.Complex.float_Tensor(0.5, t.tensor(2)), a.Complex.int_Tensor(2, t.tensor(2.5)),
+    ],
+    "_tensor_to_list": lambda t, a: a._tensor_to_list.default(a._list_to_tensor.default([3, 1])),
+    "_no_grad_fill_": lambda t, a: (
+        x := _x(t).requires_grad_(), a._no_grad_fill_.default(x, 2.0), x.grad_fn, a._no_grad_zero_.default(_x(t))
+    ),
+    "_no_grad_uniform_": lambda t, a: _seeded(t, lambda: a._no_grad_uniform_.default(_x(t), 1.0, 2.0)),
+    "_no_grad_normal_": lambda t, a: _seeded(t, lambda: a._no_grad_normal_.default(_x(t), 1.0, 2.0)),
+    "_no_grad_embedding_renorm_": lambda t, a: a._no_grad_embedding_renorm_.default(_x(t), t.tensor([1]), 1.0, 2.0),
+    "set_data": lambda t, a: (x := _x(t), a.set_data.default(x, _x(t) + 1), x)[2],
+    "_backward": lambda t, a: (
+        x := _x(t).requires_grad_(), a._backward.default((x * x).sum(), [x]), x.grad
+    )[2],
+    "__interpolate": lambda t, a: [
+        getattr(a, "__interpolate").default(_image(t, 1, 1, 2, 2), 4),
+        getattr(a, "__interpolate").size_list(_image(t, 1, 1, 2, 2), [3, 4], None, "bilinear", False),
+        getattr(a, "__interpolate").scale_list(_image(t, 1, 1, 2, 2), None, [2.0, 1.5]),
+    ],
+    "__upsample": lambda t, a: [
+        getattr(a, "__upsample").size_list(_image(t, 1, 1, 2, 2), [3, 4]),
+        getattr(a, "__upsample_bilinear").default(_image(t, 1, 1, 2, 2), 4),
+        getattr(a, "__upsample_nearest").size_list(_image(t, 1, 1, 2, 2), [3, 4]),
+    ],
+    "_make_dep_token": lambda t, a: list(a._make_dep_token.default().shape),
+    "_functional_assert_scalar": lambda t, a: a._functional_assert_scalar.default(True, "why", t.ones(1)),
+    "_functional_sym_constrain_range": lambda t, a: [
+        a._functional_sym_constrain_range.default(3, 0, None, t.ones(1)),
+        a._functional_sym_constrain_range_for_size.default(3, None, 5, t.ones(1)),
+    ],
+    "_grad_sum_to_size": lambda t, a: [a._grad_sum_to_size.default(_x(t), size) for size in ([1, 3], None)],
+    "_has_compatible_shallow_copy_type": lambda t, a: [
+        a._has_compatible_shallow_copy_type.default(_x(t), y) for y in (_x(t), _x(t).to_sparse())
+    ],
+    "_autocast_to_full_precision": lambda t, a: [
+        a._autocast_to_full_precision.default(_x(t).to(d), True, cpu) for d in (t.half, t.float64)
+        for cpu in (True, False)
+    ],
+    "_autocast_to_reduced_precision": lambda t, a: [
+        a._autocast_to_reduced_precision.default(_x(t).to(d), False, cpu, t.half, t.bfloat16)
+        for d in (t.float32, t.float64) for cpu in (True, False)
+    ],
+    "unflatten_dense_tensors": lambda t, a: a.unflatten_dense_tensors.default(
+        _image(t, 9), [_image(t, 2), _image(t, 2, 3)]
+    ),
+    "_rowwise_prune": lambda t, a: a._rowwise_prune.default(_x(t), t.tensor([True, False, True]), t.int32),
+    "_add_relu_": lambda t, a: [a._add_relu_.Tensor(_x(t), _x(t).T, alpha=2), a._add_relu_.Scalar(_x(t), -1)],
+    "batch_norm_update_stats": lambda t, a: (
+        mean := t.zeros(2, dtype=t.float64), var := t.ones(2, dtype=t.float64),
+        a.batch_norm_update_stats.default(_image(t, 3, 2, 4), mean, var, 0.1),
+    ),
+    "slow_conv3d_forward": lambda t, a: a.slow_conv3d_forward.default(
+        _image(t, 1, 1, 3, 3, 3), _image(t, 2, 1, 2, 2, 2), [2, 2, 2], None, [1, 1, 1], [0, 0, 0]
+    ),
+    "upsample_nearest2d.vec_out": lambda t, a: a.upsample_nearest2d.vec_out(
+        _image(t, 1, 1, 2, 2), None, [2.0, 1.5], out=_empty(t)
+    ),
+    "upsample_bilinear2d.vec_out": lambda t, a: a.upsample_bilinear2d.vec_out(
+        _image(t, 1, 1, 2, 2), [3, 4], False, None, out=_empty(t)
+    ),
+    "_foreach_zero.out": lambda t, a: (o := _x(t), a._foreach_zero.out([_x(t)], out=[o]), o),
+    "_foreach_copy.out": lambda t, a: (o := _x(t), a._foreach_copy.out([_x(t)], [_x(t).T], out=[o]), o),
+    "normal.out": lambda t, a: _seeded(t, lambda: a.normal.out(_x(t), 1.0, 2.0, out=_empty(t))),
+    "_compute_linear_combination.out": lambda t, a: a._compute_linear_combination.out(
+        _image(t, 2, 3), _image(t, 3, 2), out=t.zeros(3, 3, dtype=t.float64)
+    ),
+    "convolution_backward.out": lambda t, a: a.convolution_backward.out(
+        _image(t, 1, 2, 3, 3), _image(t, 1, 2, 4, 4), _image(t, 2, 2, 2, 2), [2], [1, 1], [0, 0], [1, 1], False, [0, 0],
+        1, [True, True, True], out0=_empty(t), out1=_empty(t), out2=_empty(t),
+    ),
+    "_upsample_lanczos2d_aa": lambda t, a: [
+        a._upsample_lanczos2d_aa.default(_image(t, 1, 1, 6, 6), [3, 4], False),
+        a._upsample_lanczos2d_aa.vec(_image(t, 1, 1, 6, 6), None, False, [0.5, 0.5]),
+        a._upsample_lanczos2d_aa.out(_image(t, 1, 1, 6, 6), [3, 4], False, out=_empty(t)),
+        a._upsample_lanczos2d_aa_backward.default(_image(t, 1, 1, 3, 4), [3, 4], [1, 1, 6, 6], False),
+    ],
     # public functions, methods and properties by their names
     "less_equal.Scalar": lambda t, a: a.less_equal.Scalar(_x(t), 0.5),
     "less_.Tensor": lambda t, a: a.less_.Tensor(_x(t), _x(t).T),
@@ -360,3 +440,35 @@ def test_gradients_of_rms_norm_from_what_was_kept():
 def test_a_failed_factorization_is_told():
     with pytest.raises(torch.linalg.LinAlgError, match="linalg.inv: .Batch element 1.: the algorithm failed"):
         torch.ops.aten._linalg_check_errors.default(torch.tensor([0, 2]), "linalg.inv", is_matrix=False)
+
+
+def test_backward_passes_that_pytorch_has_on_other_devices():
+    a, g, m, v = torch.ops.aten, _image(torch, 2, 3), _image(torch, 2, 4), _image(torch, 3, 4)
+
+    def taped(run, *inputs):
+        given = [x.clone().requires_grad_() for x in inputs]
+        return torch.autograd.grad((run(*given) * g).sum(), given)
+
+    for got, wanted in (
+        (a.linear_backward.default(m, g, v, [True, True, False])[:2], taped(torch.nn.functional.linear, m, v)),
+        (a.matmul_backward.default(g, m, v.T, [True, True]), taped(torch.matmul, m, v.T)),
+    ):
+        torch.testing.assert_close(tuple(got), wanted)
+    image = _image(torch, 1, 1, 4, 6)
+    wanted = torch.autograd.grad(torch.nn.functional.max_pool2d(x := image.clone().requires_grad_(), 2).sum(), x)[0]
+    torch.testing.assert_close(
+        a.max_pool2d_backward.default(torch.ones(1, 1, 2, 3, dtype=image.dtype), image, [2, 2]), wanted
+    )
+
+
+@pytest.mark.parametrize("case", [
+    lambda a, t: a._tensor_to_list.default(_x(t)),
+    lambda a, t: a._functional_assert_scalar.default(False, "why", t.ones(1)),
+    lambda a, t: a._functional_sym_constrain_range.default(9, 0, 5, t.ones(1)),
+])  # fmt: skip
+def test_what_overloads_of_programs_refuse(case):
+    for t in (torch_oracle, torch):
+        with pytest.raises(
+            RuntimeError, match=r"expected scalar type Int|why|Invalid value range for 9 between \[0, 5\]"
+        ):
+            case(t.ops.aten, t)

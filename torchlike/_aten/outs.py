@@ -18,9 +18,10 @@ SPELT: dict[str, str | None] = {
     "native_dropout_backward": "out out", "_masked_softmax_backward": "out out", "frobenius_norm.dim": "out out",
     "_native_batch_norm_legit.no_stats": "no_stats_out out save_mean save_invstd",
     **dict.fromkeys(
-        "arange.start bernoulli.p convolution_backward mish_backward _convolution.deprecated type_as _shape_as_tensor "
+        "arange.start bernoulli.p mish_backward _convolution.deprecated type_as _shape_as_tensor "
         "_sparse_mm_reduce_impl _scaled_dot_product_flash_attention_for_cpu normal_functional native_batch_norm stft "
         "_scaled_dot_product_flash_attention_for_cpu_backward _upsample_bilinear2d_aa.vec _upsample_bicubic2d_aa.vec "
+        "_upsample_lanczos2d_aa.vec "
         "_foreach_mm _foreach_pow.ScalarAndTensor _convolution_double_backward _unsafe_masked_index stft.center istft "
         "_unsafe_masked_index_put_accumulate _is_all_true _is_any_true fft_fftshift fft_ifftshift nonzero "
         "_amp_foreach_non_finite_check_and_unscale _amp_update_scale".split()

@@ -298,7 +298,7 @@ class OpNamespace:
         self._source = source
 
     def __getattr__(self, name: str) -> Any:
-        own = name.startswith("__") and not _OPERATOR.fullmatch(name)
+        own = name.startswith("__") and name.endswith("__") and not _OPERATOR.fullmatch(name)
         if own or self._source is None or not self._source.overloads(name):
             raise AttributeError(f"'_OpNamespace' '{self.__dict__.get('name')}' object has no attribute '{name}'")
         packet = OpOverloadPacket(self.name, name, self._source)

@@ -1,3 +1,3 @@
 """Overloads of ``torch.ops.aten`` over public functions: those of PyTorch that are made of other calls."""
 
-from torchlike._composites import by_name, elsewhere, fourier, gradients, kernels, made, steps  # noqa: F401
+from torchlike._composites import by_name, elsewhere, fourier, gradients, kernels, made, script, steps  # noqa: F401

@@ -248,7 +248,7 @@ def _antialiased(mode: str) -> None:
 
 for _n in (2, 3):
     _transposed(_n)
-for _mode in ("bilinear", "bicubic"):
+for _mode in ("bilinear", "bicubic", "lanczos"):
     _antialiased(_mode)
 made("_grid_sampler_2d_cpu_fallback_backward(Tensor grad_output, Tensor input, Tensor grid, int interpolation_mode, "
      "int padding_mode, bool align_corners) -> (Tensor, Tensor)")(

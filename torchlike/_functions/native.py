@@ -220,7 +220,7 @@ def _resampled(mode, input, size, factors, align_corners):
     return call(interpolate[mode, 2], (input,), (size, factors, bool(align_corners), True))
 
 
-for _mode in ("bilinear", "bicubic"):
+for _mode in ("bilinear", "bicubic", "lanczos"):
     _aa(_mode)
 
 # -- places ----------------------------------------------------------------------------------------------------
