@@ -12,6 +12,8 @@ import types
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+import numpy as np
+
 from torchlike._base.home import OURS, home
 from torchlike._core.autograd.node import next_sequence
 from torchlike._core.tensor.tensor import Tensor
@@ -119,6 +121,8 @@ class CFunctions(Arrays):
     def _method_of_c(self, f: Any, x: Any, name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
         """A method that C defines, of ``x``."""
         self.writes_arrays(f, args, kwargs, x)
+        if name in trust.ARRAYS_TO_FILES and isinstance(x, np.ndarray):
+            self.refuse(f"calls ndarray.{name}, which writes a file")
         simple = _OBJECT.get(name)
         if simple is not None and not isinstance(x, type | Tensor):
             return getattr(self, simple)(x, *args)

@@ -213,7 +213,7 @@ class Calls(CFunctions):
     def leaf(self, f: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
         """Call a function whose effects are this library's to know."""
         self.writes_arrays(f, args, kwargs)
-        if trust.changing(f) and (self.frame is None or self.frame.watched):
+        if trust.changing(f, args) and (self.frame is None or self.frame.watched):
             self.refuse(f"calls {getattr(f, '__name__', f)}, which gives other values in every call")
         args = self.presented(args)
         self.seen(*args, *kwargs.values())

@@ -77,12 +77,21 @@ _NUMPY = (
     "numpy.memmap",
     "numpy.ctypeslib",
     "numpy.lib.format",
+    "numpy.lib._datasource",
 )
-_NUMPY_NAMES = frozenset(("fromfile", "save", "savez", "savetxt", "load", "loadtxt", "memmap", "copyto", "put", "place",
-                          "putmask", "put_along_axis", "fill_diagonal", "set_printoptions", "seterr"))  # fmt: skip
+_NUMPY_NAMES = frozenset(("fromfile", "save", "savez", "savez_compressed", "savetxt", "load", "loadtxt", "genfromtxt",
+                          "fromregex", "memmap", "open_memmap", "copyto", "put", "place", "putmask", "put_along_axis",
+                          "fill_diagonal", "set_printoptions", "seterr", "setbufsize", "seterrcall"))  # fmt: skip
+ARRAYS_TO_FILES = frozenset(("tofile", "dump"))  # methods of arrays that write files
+# What of this package reads and writes files, other processes' stores and counters of devices.
+_OUTSIDE = (
+    "torchlike.serialization", "torchlike.interop.checkpoints", "torchlike.jit._serialization",
+    "torchlike.export._file", "torchlike.distributed.checkpoint", "torchlike.distributed._stores",
+    "torchlike.cuda.memory",
+)  # fmt: skip
 # What of this package gives Python numbers that change from call to call, or changes what it is given.
 _CHANGING = frozenset(("initial_seed", "seed", "get_rng_state", "set_rng_state", "_version", "data_ptr",
-                       "is_multithreading_enabled", "is_enabled"))  # fmt: skip
+                       "is_multithreading_enabled", "is_enabled", "from_file"))  # fmt: skip
 
 
 @lru_cache(8192)
@@ -141,13 +150,14 @@ def own(module: str) -> bool:
     return _below(module, ("torchlike",))
 
 
-def changing(function: Any) -> bool:
-    """Whether a trusted function gives numbers that change from call to call."""
+def changing(function: Any, args: tuple[Any, ...] = ()) -> bool:
+    """Whether a trusted function gives numbers that change from call to call, or has to do with files."""
     name = getattr(function, "__name__", "")
     module = getattr(function, "__module__", None) or ""
     if _below(module, ("numpy",)) or type(function) is np.ufunc:
-        return _below(module, _NUMPY) or name in _NUMPY_NAMES
-    return name in _CHANGING and _below(module, ("torchlike",))
+        now = function is np.datetime64 and args[:1] in (("now",), ("today",))
+        return now or _below(module, _NUMPY) or name in _NUMPY_NAMES
+    return (name in _CHANGING or _below(f"{module}.{name}", _OUTSIDE)) and _below(module, ("torchlike",))
 
 
 def of_numpy(function: Any) -> bool:
