@@ -330,3 +330,35 @@ def test_modules_of_jit_are_not_called_with_other_tensors(t):
     return [
         said(partial(call, m, given, t.ones(1)), "The stateless API can't be used with Jitted modules") for m in made
     ]
+
+
+@story
+def test_frozen_traces(t):
+    class Scaled(t.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.linear, self.factor = t.nn.Linear(3, 3), 2
+            self.register_buffer("shift", t.ones(3))
+
+        def forward(self, x):
+            return self.linear(x) * self.factor + self.shift
+
+    t.manual_seed(0)
+    module, x = Scaled(), t.ones(2, 3)
+    trained = t.jit.trace(module, x)
+    traced = t.jit.trace(module.eval(), x)
+    frozen, kept = t.jit.freeze(traced), t.jit.freeze(traced, preserved_attrs=["shift"])
+    quick = t.jit.optimize_for_inference(traced)
+    return (
+        frozen(x), quick(x), kept(x), kept.shift, traced(x), list(frozen.state_dict()), list(kept.state_dict()),
+        [name for name, _ in frozen.named_modules()], hasattr(frozen, "factor"), hasattr(frozen, "linear"),
+        said(lambda: t.jit.freeze(trained), "only implemented for modules in eval mode"),
+        said(lambda: t.jit.freeze(traced, preserved_attrs=["none"]), "Unknown name: none"),
+    )  # fmt: skip
+
+
+def test_frozen_traces_see_no_later_changes():
+    module, x = torchlike.nn.Linear(2, 2).eval(), torchlike.ones(2)
+    frozen = torchlike.jit.freeze(torchlike.jit.trace(module, x))
+    before, _ = frozen(x), module.weight.data.zero_()
+    assert torchlike.equal(frozen(x), before)

@@ -48,7 +48,7 @@ def _as_tuple(inp: Any, arg_name: str | None = None, fn_name: str | None = None)
     """(whether it was a tuple, it as a tuple of tensors); TypeError for others, where an argument is named.
 
     >>> import torchlike as torch
-    >>> torch.autograd.functional._as_tuple(torch.ones(1))
+    >>> torch.autograd.functional._as_tuple(torch.ones(1), "inputs", "f")
     (False, (tensor([1.]),))
     """
     if arg_name is None and fn_name is None:

@@ -92,9 +92,9 @@ def trace(
     kwargs = _named(example_kwarg_inputs)
     owner = getattr(func, "__self__", None)
     if isinstance(func, Module):
-        made: Any = _traced_module(func, {"forward": (args, kwargs)})
+        made: Any = traced_module(func, {"forward": (args, kwargs)})
     elif isinstance(owner, Module) and func.__name__ == "forward":
-        made = _traced_module(owner, {"forward": (args, kwargs)})
+        made = traced_module(owner, {"forward": (args, kwargs)})
     else:
         made = ScriptFunction(func, compile(func), (args, kwargs))
     _first(made, args, kwargs)
@@ -109,7 +109,7 @@ def _first(made: Callable, args: tuple, kwargs: dict) -> None:
         raise python_error(error) from None
 
 
-def _traced_module(module: Module, calls: dict[str, tuple[tuple, dict]]) -> RecursiveScriptModule:
+def traced_module(module: Module, calls: dict[str, tuple[tuple, dict]]) -> RecursiveScriptModule:
     """A copy of ``module`` whose methods in ``calls`` are compiled calls of a further copy, which nobody changes."""
     kept = copied(module, Module, {})
     made = copied(kept, RecursiveScriptModule, {}, shared=True)
@@ -117,11 +117,11 @@ def _traced_module(module: Module, calls: dict[str, tuple[tuple, dict]]) -> Recu
     for name, (args, kwargs) in calls.items():
         made.__dict__[name] = _runs(compile(getattr(kept, name)))
         examples[name] = args, kwargs
-    made.__dict__["_kept"] = _Kept(kept, examples)
+    made.__dict__["_kept"] = Kept(kept, examples)
     return made
 
 
-class _Kept:
+class Kept:
     """The module that a traced one calls, and its example inputs: no submodule of it."""
 
     def __init__(self, module: Module, examples: dict) -> None:
@@ -158,7 +158,7 @@ def trace_module(
         raise AttributeError("expected a dictionary of (method_name, input) pairs")
     keyed = example_inputs_is_kwarg
     calls = {name: ((), _named(x)) if keyed else (_examples(x), {}) for name, x in inputs.items()}
-    made = _traced_module(mod, calls)
+    made = traced_module(mod, calls)
     for name, (args, kwargs) in calls.items():
         _first(getattr(made, name), args, kwargs)
     return made
