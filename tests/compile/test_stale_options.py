@@ -54,6 +54,33 @@ def options_of_printing(wrap):
 
 
 @story
+def switches_that_functions_tell(wrap):
+    world, strategy = torch.distributed, torch.multiprocessing.get_sharing_strategy()
+
+    def f(x):
+        told = len(str(world.get_debug_level())) + 10 * torch.jit.onednn_fusion_enabled()
+        return x * told + len(torch.multiprocessing.get_sharing_strategy()) + torch.autograd.is_view_replay_enabled()
+
+    run, found = wrap(f), []
+    try:
+        for change in (
+            lambda: None,
+            lambda: world.set_debug_level(world.DebugLevel.DETAIL),
+            lambda: torch.jit.enable_onednn_fusion(True),
+            lambda: torch.multiprocessing.set_sharing_strategy("file_system"),
+        ):
+            change()
+            found.append(run(x2()))
+        with torch.autograd._force_original_view_tracking(True):
+            found.append(run(x2()))
+    finally:
+        world.set_debug_level(world.DebugLevel.OFF)
+        torch.jit.enable_onednn_fusion(False)
+        torch.multiprocessing.set_sharing_strategy(strategy)
+    return [*found, run(x2())]
+
+
+@story
 def whether_a_future_is_done(wrap):
     futures = [torch.futures.Future() for _ in range(3)]
     run = wrap(lambda x: x * sum([1.0 + f.value() if f.done() else 2.0 for f in futures]))

@@ -90,8 +90,14 @@ _OUTSIDE = (
     "torchlike.cuda.memory",
 )  # fmt: skip
 # What of this package gives Python numbers that change from call to call, or changes what it is given.
-_CHANGING = frozenset(("initial_seed", "seed", "get_rng_state", "set_rng_state", "_version", "data_ptr",
-                       "is_multithreading_enabled", "is_enabled", "from_file"))  # fmt: skip
+_CHANGING = frozenset((
+    "initial_seed", "seed", "get_rng_state", "get_rng_state_all", "set_rng_state", "_version", "data_ptr",
+    "is_multithreading_enabled", "is_enabled", "from_file", "is_view_replay_enabled", "get_debug_level",
+    "get_sync_debug_mode", "onednn_fusion_enabled", "get_sharing_strategy",
+    "_debug_only_are_vmap_fallback_warnings_enabled",
+    "mem_get_info", "memory_allocated", "memory_reserved", "max_memory_allocated", "max_memory_reserved",
+    "memory_stats", "get_memory_info", "current_allocated_memory", "driver_allocated_memory",
+))  # fmt: skip
 
 
 @lru_cache(8192)
