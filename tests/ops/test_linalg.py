@@ -144,6 +144,20 @@ def test_complex_systems(case, x, y):
     product(case, "x, y", x, complex_of(y), gradgrad=False)
 
 
+RCONDS = [("gels", 0.9), ("gelsd", 1.0), ("gelsd", -1.0), ("gelsd", 0.0), ("gelss", -1.0), ("gelss", 0.4)]
+
+
+@pytest.mark.parametrize(("driver", "rcond"), RCONDS)
+def test_least_squares_cut_off(driver, rcond):
+    full, lacking = [[2.0, 1.0], [1.0, 3.0], [0.5, 1.0]], [[1.0, 0.0], [1.0, 0.0], [0.5, 0.0]]
+    for a in (full,) if driver == "gels" else (full, lacking):
+        agree(
+            lambda t, a=a: list(
+                t.linalg.lstsq(t.tensor(a), t.tensor([[1.0], [-0.5], [2.0]]), rcond=rcond, driver=driver)[:3]
+            )
+        )
+
+
 def test_least_squares_results():
     for driver in ("gels", "gelsy", "gelsd", "gelss"):
         product(f"L.lstsq(x, y, driver='{driver}')", "x, y", TALL, rng.randn(5, 2), gradgrad=False)

@@ -5,6 +5,7 @@ from types import SimpleNamespace
 
 import jax
 
+import torchlike._base.dtypes as dtypes
 from torchlike._base.dims import wrap_dim, wrap_dims
 from torchlike._base.state import state
 from torchlike._core.autocast.composite import in_float32_off_cpu, in_float32_on_cpu
@@ -238,8 +239,10 @@ def lstsq(input, b, rcond=None, *, driver=None, out=None):
 
     The solution has the least norm if there are several.
 
-    As in LAPACK: residuals are empty unless ``driver`` is "gels", "gelsd" or "gelss" and A is tall and of
-    full rank; singular values are given by "gelsd" and "gelss", ranks by all but "gels".
+    As in LAPACK: "gels" takes full rank for granted, whatever ``rcond`` says; "gelss" takes a negative one, "gelsd" one
+    that is not between 0 and 1, for the precision of the dtype. Residuals are empty unless ``driver`` is "gels",
+    "gelsd" or "gelss" and A is tall and of full rank; singular values are given by "gelsd" and "gelss",
+    ranks by all but "gels".
 
     >>> import torchlike as torch
     >>> torch.linalg.lstsq(torch.tensor([[1., 0.], [0., 2.]]), torch.tensor([[1.], [2.]])).solution
@@ -252,7 +255,7 @@ def lstsq(input, b, rcond=None, *, driver=None, out=None):
         raise RuntimeError(
             f"torch.linalg.lstsq: parameter `driver` should be one of ({', '.join(_DRIVERS)}), got {driver}"
         )
-    solution, residuals, rank, s = call(spectral.lstsq, (input, b, rcond), ())
+    solution, residuals, rank, s = call(spectral.lstsq, (input, b, _as_lapack(rcond, driver, input)), ())
     m, n = input.shape[-2:]
     if driver == "gelsy" or m <= n or not _full_rank(rank, n, driver):
         residuals = residuals.reshape(-1)[:0]
@@ -261,6 +264,18 @@ def lstsq(input, b, rcond=None, *, driver=None, out=None):
     if driver in ("gels", "gelsy"):
         s = s.reshape(-1)[:0]
     return LstsqResult(_all_written("linalg_lstsq", (solution, residuals, rank, s), out))
+
+
+def _as_lapack(rcond, driver, input):
+    """``rcond`` as LAPACK's ``driver`` takes it: the precision where it means none, and none for full rank."""
+    if rcond is None or driver == "gelsy":
+        return rcond
+    if driver == "gels":
+        return None
+    given = float(rcond)
+    if given < 0 or driver == "gelsd" and not 0 < given < 1:
+        return dtypes.finfo(input.dtype).eps / 2
+    return rcond
 
 
 def _full_rank(rank, n, driver):
