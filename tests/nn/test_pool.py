@@ -2,8 +2,11 @@
 
 import numpy as np
 import pytest
+import torch
 from layer_kit import layer, same_refusal
 from oracle import check, check_error
+
+import torchlike
 
 rng = np.random.RandomState(0)
 NAN, INF = np.nan, np.inf
@@ -59,6 +62,20 @@ def test_max(case):
 def test_positions_of_maxima(values, size):
     """The first maximum of a window, its last NaN."""
     check(f("max_pool2d", *size, return_indices=True), values, gradgrad=False)
+
+
+@pytest.mark.parametrize("values", [TIES, HOLES, ALL_LOW], ids=["ties", "nan", "-inf"])
+@pytest.mark.parametrize("size", [(2,), (3, 3, 1)])
+def test_gradients_of_wide_pictures(values, size):
+    """They are found by comparison: to the bit, with zeros of both signs."""
+    wide, found = np.tile(values, (1, 2, 10)), {}
+    for t in (torch, torchlike):
+        x = t.tensor(wide, requires_grad=True)
+        y = t.nn.functional.max_pool2d(x, *size)
+        seeds = t.tensor(np.resize([1.5, -0.0, -2.0, NAN, 0.0], y.shape))
+        found[t] = np.array(t.autograd.grad(y, x, seeds)[0].tolist())
+    np.testing.assert_array_equal(found[torchlike], found[torch])
+    np.testing.assert_array_equal(np.signbit(found[torchlike]), np.signbit(found[torch]))
 
 
 @pytest.mark.parametrize("values", [HOLES, ALL_LOW], ids=["nan", "-inf"])

@@ -12,6 +12,8 @@ from torchlike._decl.op import op
 
 # Windows with more elements than this are reduced by jax instead of one slice after another.
 _UNROLLED = 32
+# On the CPU gradients find their elements by comparison, if as many windows lie in a row; else one after another.
+_ROW = 12
 
 
 def expand(name, what, value, n):
@@ -203,14 +205,20 @@ def _max_pool_backward(name, n, grads, self_aval, result1, kernel_size, stride, 
     return lax.platform_dependent(
         grad,
         index,
-        cpu=lambda grad, index: _scattered(grad, index, size).reshape(self_aval.shape),
+        cpu=lambda grad, index: _on_cpu(grad, index, windows, size).reshape(self_aval.shape),
         default=lambda grad, index: _routed(grad, index, windows, size).reshape(self_aval.shape),
     )
 
 
-def _scattered(grad, index, size):
+def _on_cpu(grad, index, windows, size):
     """Each gradient to its element. The barrier keeps XLA from finding the maxima anew for every one."""
-    grad, index = lax.optimization_barrier((grad, index))
+    if not windows.apart or windows.out[-1] < _ROW:
+        return _scattered(*lax.optimization_barrier((grad, index)), size)
+    grad = jnp.where(grad == 0, 0, grad)  # as if added to zeros: no -0
+    return _routed(*lax.optimization_barrier((grad, index)), windows, size)
+
+
+def _scattered(grad, index, size):
     rows = jnp.arange(grad.shape[0])[:, None]
     blank = jnp.zeros((grad.shape[0], math.prod(size)), grad.dtype)
     flat = (grad.shape[0], math.prod(grad.shape[1:]))
