@@ -314,7 +314,20 @@ def test_what_pytorch_refuses_is_refused(case):
     assert _found(case, torchlike) == theirs
 
 
+@pytest.mark.parametrize(
+    "call", ["unflatten('a', (1, 2))", "unbind('a')", "chunk(2, 'a')", "flatten('a')", "softmax('a')"]
+)
+def test_dimensions_that_are_no_numbers(call):
+    for t in (torch, torchlike):
+        with pytest.raises(
+            TypeError, match=r"argument 'dim' .*must be int, not str|start_dim|combination of arguments"
+        ):
+            eval(f"x.{call}", {"x": t.ones(2, 2)})
+
+
 TAKEN = [
+    "t.ones(t.tensor(3).numpy(), t.tensor(4).numpy())",
+    "t.ones(t.tensor(3).numpy())",
     "t.zeros(1, requires_grad=None)",
     "t.rand(1, requires_grad=None) < 1",
     "t.asarray([1.0], requires_grad=None, copy=None)",

@@ -14,7 +14,11 @@ def _dim_error(dim: int, ndim: int) -> NoReturn:
 
 def wrap_dim(dim: int, ndim: int, scalar_ok: bool = True) -> int:
     """A dimension in [0, ndim). A 0-dim tensor takes 0 and -1, unless `scalar_ok` is false."""
-    if not -ndim <= dim < ndim:
+    try:
+        outside = not -ndim <= dim < ndim
+    except TypeError:
+        raise TypeError(f"argument 'dim' must be int, not {type(dim).__name__}") from None
+    if outside:
         if ndim or not -1 <= dim < 1:
             _dim_error(dim, ndim or 1)
         if not scalar_ok:

@@ -65,11 +65,15 @@ def size_of(function: str, size: Any, keyword: Sequence[int] | None = None) -> S
         raise TypeError(f'{function}() missing 1 required positional arguments: "size"')
     elif len(size) == 1 and isinstance(size[0], list | tuple):
         size = size[0]
-    elif isinstance(size[0], bool) or not (isinstance(size[0], int | np.integer | Tensor) or is_symbolic_dim(size[0])):
+    elif isinstance(size[0], bool) or not (_is_number(size[0]) or is_symbolic_dim(size[0])):
         raise TypeError(
             f"{function}(): argument 'size' (position 1) must be tuple of ints, not {type(size[0]).__name__}"
         )
     return checked_size(function, size)
+
+
+def _is_number(x: Any) -> bool:
+    return isinstance(x, int | np.integer | Tensor) or isinstance(x, np.ndarray) and not x.ndim and x.dtype.kind in "iu"
 
 
 def _length(function: str, n: Any) -> int:
