@@ -83,7 +83,7 @@ def run(task: Any, follows: Node | None = None, flowing: Grads | None = None) ->
                     leaf = target.variable
                     if leaf._rg and leaf._ex is None:
                         if target in buffers:
-                            grad = _both(task, buffers.pop(target)[0], grad)
+                            grad = _both(task, buffers.pop(target)[0], grad, recorder)
                         if not (plain and leaf._grad is None and _becomes(leaf, grad)):
                             task.enter()
                             task.accumulate_into(leaf, grad)
@@ -115,10 +115,12 @@ def run(task: Any, follows: Node | None = None, flowing: Grads | None = None) ->
     task.node = None
 
 
-def _both(task: Any, old: Any, grad: Any) -> Any:
+def _both(task: Any, old: Any, grad: Any, recorder: Any) -> Any:
     """As :func:`total`, before which the task is entered unless both are arrays."""
     if not old.__class__ is grad.__class__ is Array:
         task.enter()
+    elif recorder is None and (kernel := plus.kernels.get(())) is not None:
+        return kernel(old, grad)
     return total(old, grad)
 
 
