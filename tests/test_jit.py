@@ -2,6 +2,7 @@
 
 import copy
 import io
+import itertools
 import pickle
 from functools import partial
 from typing import Any, Optional, Union  # noqa: UP035
@@ -215,19 +216,50 @@ def test_internal_names(t):
     ]  # fmt: skip
 
 
+def ended(f):
+    """What it gives, or the class of its error and the message's first line."""
+    try:
+        return f()
+    except Exception as error:
+        return type(error).__name__, str(error).split("\n")[0].split(": expected")[0].split(". The foll")[0]
+
+
 @story
 def test_futures(t):
     first, second = t.futures.Future(), t.futures.Future()
     both, doubled = t.futures.collect_all([first, second]), first.then(lambda done: done.value() * 2)
     failing = first.then(lambda done: 1 / 0)
+    later, of_none = failing.then(lambda done: done.value()), first.then(lambda: 1)
     first.set_result(3)
     early = both.done()
     second.set_exception(ValueError("no"))
+    Future = t.futures.Future
     return [
-        early, both.done(), doubled.wait(), said(second.wait), type(failing), said(failing.value, "division by zero"),
-        said(lambda: first.set_result(1), "already"), t.futures.wait_all([first, doubled]),
-        said(lambda: second.set_exception(3), "is of type"),
-    ][:4]  # fmt: skip
+        early, both.done(), doubled.wait(), t.futures.wait_all([first, doubled]), ended(t.futures.collect_all([]).wait),
+        *map(ended, [second.wait, second.value, failing.value, later.wait, of_none.wait, both.wait]),
+        ended(lambda: first.set_result(1)), ended(lambda: second.set_exception(ValueError("again"))),
+        ended(lambda: second.set_exception(3)), ended(lambda: t.futures.wait_all([doubled, second])),
+        ended(lambda: t.jit.wait(None)), ended(lambda: t.jit.wait(1)), ended(lambda: t.futures.wait_all([None])),
+        ended(lambda: first.then(1)), ended(lambda: first.add_done_callback(1)), ended(lambda: pickle.dumps(first)),
+        ended(lambda: copy.copy(first)), ended(lambda: Future(devices=["cpu"])), Future(devices=["cpu:0"]).done(),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("order", list(itertools.permutations(range(3))))
+def test_futures_together_end_with_the_first_exception_of_the_list(order):
+    def run(t):
+        several = [t.futures.Future() for _ in range(3)]
+        whole = t.futures.collect_all(several)
+        for i in order:
+            several[i].set_exception(ValueError(i)) if i else several[i].set_result(i)
+        return ended(whole.wait)
+
+    assert run(torchlike) == run(torch) == ("ValueError", "1")
+
+
+def test_what_a_callback_raises_is_printed(capsys):
+    torchlike.jit.fork(int).add_done_callback(lambda done: 1 / 0)
+    assert "when running the callback: ZeroDivisionError: division by zero" in capsys.readouterr().err
 
 
 def test_there_is_no_torchscript():

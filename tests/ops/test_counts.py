@@ -1,5 +1,7 @@
 """histogram, histogramdd, hash_tensor and segment_reduce against PyTorch."""
 
+import math
+
 import pytest
 from both import agree, agree_error
 from story_kit import story
@@ -54,6 +56,31 @@ def test_hash_tensor(t):
         t.hash_tensor(x.reshape(2, 3), 0),
     ]
     return [str(t.hash_tensor(k).tolist()) for k in kinds], [str(d.tolist()) for d in dims], str(dims[0].dtype)
+
+
+SPECIAL = [
+    [1.0, math.nan, 3.0, 4.0, 5.0, 5.0, 0.0, -0.0], [math.nan, math.nan, 0.0, 1.0, 2.0, 2.0, math.inf, 0.0],
+    [0.0, 0.0, math.nan, 2.0, -0.0, 3.0, -math.inf, 2.0], [2.0, 0.0, 0.0, 3.0, math.nan, 0.0, 1.0, math.nan],
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("reduce", ["sum", "mean", "max", "min", "prod"])
+def test_segments_of_zeros_and_nan(reduce):
+    def run(t):
+        found = []
+        for initial in (None, 2, math.nan):
+            d = t.tensor(SPECIAL, dtype=t.float64, requires_grad=True)
+            out = t.segment_reduce(d, reduce, lengths=t.tensor([[1, 2, 3, 0]] * 4), axis=1, unsafe=True, initial=initial)
+            found += [out, *t.autograd.grad(out, d, t.full_like(out, 1.5))]
+        return found
+
+    agree(run)
+
+
+def test_ties_of_segments_share_negative_gradients_too():
+    x = torchlike.tensor([1.0, 1.0, 2.0], requires_grad=True)
+    torchlike.segment_reduce(x, "min", lengths=torchlike.tensor([3])).backward(torchlike.tensor([-2.0]))
+    assert x.grad.tolist() == [-1, -1, 0]
 
 
 @pytest.mark.parametrize("reduce", ["sum", "mean", "max", "min", "prod"])

@@ -85,6 +85,23 @@ def _counted(ids, n, dtype):
     return jnp.zeros((n, 1), dtype).at[ids].add(jnp.ones((), dtype), mode="drop")
 
 
+def _summed(marks, ids, n):
+    """How many rows of each segment are marked: [segments, columns]."""
+    return jnp.zeros((n, marks.shape[1])).at[ids].add(marks, mode="drop")
+
+
+def _gradient_of_product(taken, rows, result, ids, initial):
+    """Zeros and NaN are given the product of the others, all else the product over itself."""
+    zero, missing = rows == 0, jnp.isnan(rows)
+    start = jnp.ones_like(result) if initial is None else jnp.full_like(result, initial)
+    others = start.at[ids].multiply(jnp.where(zero | missing, 1, rows), mode="drop")
+    zeros, missed = (_summed(marks, ids, len(result)).at[ids].get(mode="fill", fill_value=0) - marks
+                     for marks in (zero, missing))  # fmt: skip
+    others, result = (x.at[ids].get(mode="fill", fill_value=0) for x in (others, result))
+    others = others * jnp.where(missed > 0, jnp.nan, jnp.where(zeros > 0, 0, 1)).astype(rows.dtype)
+    return taken * jnp.where(zero | missing, others, result / rows)
+
+
 def _gradient(grad, data, result, reduce, lengths, offsets, axis, initial):
     axis = axis_of(axis, data.ndim)
     ids, rows, n, _ = _segments(data, axis, lengths, offsets)
@@ -95,16 +112,11 @@ def _gradient(grad, data, result, reduce, lengths, offsets, axis, initial):
     if reduce == "mean":
         taken = taken / jnp.maximum(_counted(ids, n, rows.dtype), 1).at[ids].get(mode="fill", fill_value=1)
     elif reduce in ("max", "min"):
-        same = ((rows == result.at[ids].get(mode="clip")) | jnp.isnan(rows)).astype(rows.dtype)
-        number = jnp.zeros_like(result).at[ids].add(same, mode="drop")
-        taken = taken * same / jnp.maximum(number, 1).at[ids].get(mode="fill", fill_value=1)
+        same = (rows == result.at[ids].get(mode="clip")) | jnp.isnan(rows)
+        number = _summed(same, ids, n).at[ids].get(mode="fill", fill_value=1)
+        taken = jnp.where(same, taken / jnp.maximum(number, 1), 0)
     elif reduce == "prod":
-        zero = rows == 0
-        zeros = jnp.zeros_like(result).at[ids].add(zero.astype(rows.dtype), mode="drop")
-        start = jnp.ones_like(result) if initial is None else jnp.full_like(result, initial)
-        others = start.at[ids].multiply(jnp.where(zero, 1, rows), mode="drop")
-        zeros, others = (x.at[ids].get(mode="fill", fill_value=0) for x in (zeros, others))
-        taken = taken * jnp.where(zero, jnp.where(zeros == 1, others, 0), jnp.where(zeros == 0, others / rows, 0))
+        taken = _gradient_of_product(taken, rows, result, ids, initial)
     return taken.reshape(data.shape).astype(dtype)
 
 

@@ -19,7 +19,11 @@ def fork(func: Callable, *args: Any, **kwargs: Any) -> Future:
 
 
 def wait(future: Future) -> Any:
-    """The result of a future."""
+    """The result of a future. Raises RuntimeError for None, TypeError for what is no future."""
+    if future is None:
+        raise RuntimeError("Future can't be None")
+    if not isinstance(future, Future):
+        raise TypeError(f"wait(): incompatible function arguments: expected a future, not {future!r}")
     return future.wait()
 
 
