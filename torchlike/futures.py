@@ -122,7 +122,6 @@ class Future(Generic[T]):
         self._when_done(run)
         return following
 
-
     def __reduce__(self) -> Any:
         raise RuntimeError("Can not pickle torch.futures.Future")
 

@@ -3,6 +3,8 @@
 import pytest
 from both import agree, agree_error
 
+import torchlike
+
 
 def given(t, dtype="float32"):
     weight = t.arange(12.0, dtype=getattr(t, dtype)).reshape(4, 3)
@@ -18,6 +20,29 @@ def test_all_four(mode, dtype):
         found += [t.embedding_bag(w, i, t.tensor([0, 2, 5]), False, mode, False, None, True)]
         found += [t.embedding_bag(w, i, o, False, mode, False, None, False, p) for p in (1, -1, None)]
         return [*found, t.embedding_bag(w, i[:0], o * 0, mode=mode)]
+
+    agree(run)
+
+
+@pytest.mark.parametrize("mode", ["sum", "mean", "max"])
+def test_no_bags(mode):
+    """PyTorch reads memory that is not its own here, and may end the process."""
+    weight, places = torchlike.ones(3, 2, requires_grad=True), torchlike.tensor([1, 2])
+    out = torchlike.nn.functional.embedding_bag(places, weight, places[:0], mode=mode)
+    out.sum().backward()
+    assert out.shape == (0, 2)
+    assert weight.grad.tolist() == [[0, 0]] * 3
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+def test_rows_without_elements_have_gradients(sparse):
+    def run(t):
+        found = []
+        for rows, at in ((0, []), (10, [[0, 2], [4, 3]]), (10, [])):
+            layer = t.nn.Embedding(rows, 0, sparse=sparse)
+            layer(t.tensor(at, dtype=t.int64)).sum().backward()
+            found += [layer.weight.grad.is_sparse, layer.weight.grad.to_dense()]
+        return found
 
     agree(run)
 

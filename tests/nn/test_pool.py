@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import torch
+from both import agree
 from layer_kit import layer, same_refusal
 from oracle import check, check_error
 
@@ -165,6 +166,19 @@ def test_lp(case):
 
 def test_lp_of_zeros_has_no_gradient():
     check(f("lp_pool1d", 2, 2), np.zeros((1, 1, 4)), gradgrad=False)
+
+
+def test_nothing_is_pooled():
+    def run(t):
+        F, none = t.nn.functional, t.zeros(0, 2, 3, 3, requires_grad=True)
+        at = t.zeros(0, 2, 3, 3, dtype=t.int64)
+        x = t.ones(1, 2, 5, 5, requires_grad=True)
+        sizes = ((0, 1), (1, 0), (0, 0))
+        empty = [F.fractional_max_pool2d(x, 2, output_size=size) for size in sizes]
+        out = F.max_unpool2d(none, at, 2)
+        return [*empty, out, *t.autograd.grad(out.sum(), none), *t.autograd.grad(empty[0].sum(), x)]
+
+    agree(run)
 
 
 def test_unpool():

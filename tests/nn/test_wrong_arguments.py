@@ -31,8 +31,52 @@ CALLS = {
         lambda t: t.nn.MultiheadAttention(4, 2)(*[t.ones(2, 1, 4)] * 3, key_padding_mask=3), "must be Tensor, not int",
     ),
     "Unflatten": (lambda t: t.nn.Unflatten("a", 3), "tuple of ints"),
+    "pixels of fractional pooling": (
+        lambda t: t.nn.functional.fractional_max_pool2d(t.ones(1, 4, 4), (2,), output_size=2), "either be a single Int",
+    ),
+    "voxels of fractional pooling": (
+        lambda t: t.nn.functional.fractional_max_pool3d(t.ones(1, 4, 4, 4), 2, output_size=(2, 2)), "three Ints",
+    ),
+    "empty sequences": (lambda t: t.nn.utils.rnn.pack_padded_sequence(t.ones(0, 0), []), "Cannot pack empty tensors"),
+    "lengths in rows": (
+        lambda t: t.nn.utils.rnn.pack_padded_sequence(t.ones(2, 1), t.tensor([[2, 1]])), "be a 1D CPU int64 tensor",
+    ),
+    "padded row of bags": (
+        lambda t: t.nn.functional.embedding_bag(t.tensor([[1]]), t.ones(4, 2), padding_idx=4),
+        "padding_idx must be within the number of embeddings, -4 through 3, but got 4",
+    ),
+    "padded row of a layer of bags": (lambda t: t.nn.EmbeddingBag(4, 2, padding_idx=-5), "idx must be within num"),
+    "weights of other bags": (
+        lambda t: t.nn.EmbeddingBag(4, 2, mode="sum")(t.tensor([[1]]), per_sample_weights=t.ones(1, 1).double()),
+        "have the same type as",
+    ),
+    "sizes of two dimensions": (
+        lambda t: t.nn.functional.interpolate(t.ones(1, 1, 3), size=(2, 2), mode="bilinear"), "number of spatial dim",
+    ),
+    "no dimensions to resize": (lambda t: t.nn.functional.interpolate(t.ones(3), size=2), "Only 3D, 4D and 5D input"),
+    "corners of an unknown mode": (
+        lambda t: t.nn.functional.interpolate(t.ones(1, 1, 3), size=2, mode="foo", align_corners=True), "Only 3D, 4D",
+    ),
     "SparseAdam": (lambda t: t.optim.SparseAdam([t.eye(2).to_sparse()]), r"Sparse params at indices \[\[0, 0\]\]"),
 }  # fmt: skip
+
+
+HUGE = 2**62 - 1
+SIZES = {
+    "adaptive_max_pool": lambda t: t.nn.AdaptiveMaxPool1d(HUGE)(t.ones(2, 2, 2)),
+    "adaptive_avg_pool": lambda t: t.nn.AdaptiveAvgPool2d(HUGE)(t.ones(2, 2, 2)),
+    "repeat": lambda t: t.ones(2).repeat(HUGE),
+    "expand": lambda t: t.ones(2).expand(HUGE, 2).contiguous(),
+    "interpolate": lambda t: t.nn.functional.interpolate(t.ones(1, 1, 2), size=HUGE),
+    "randn": lambda t: t.randn(HUGE, 4),
+    "pad": lambda t: t.nn.functional.pad(t.ones(2), (HUGE, 0)),
+    "one_hot": lambda t: t.nn.functional.one_hot(t.tensor([1]), HUGE),
+}
+
+
+@pytest.mark.parametrize("name", SIZES)
+def test_results_of_more_bytes_than_can_be_counted(name):
+    agree_error(SIZES[name], "overflow")
 
 
 @pytest.mark.parametrize("name", CALLS)

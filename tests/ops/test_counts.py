@@ -70,7 +70,8 @@ def test_segments_of_zeros_and_nan(reduce):
         found = []
         for initial in (None, 2, math.nan):
             d = t.tensor(SPECIAL, dtype=t.float64, requires_grad=True)
-            out = t.segment_reduce(d, reduce, lengths=t.tensor([[1, 2, 3, 0]] * 4), axis=1, unsafe=True, initial=initial)
+            lengths = t.tensor([[1, 2, 3, 0]] * 4)
+            out = t.segment_reduce(d, reduce, lengths=lengths, axis=1, unsafe=True, initial=initial)
             found += [out, *t.autograd.grad(out, d, t.full_like(out, 1.5))]
         return found
 

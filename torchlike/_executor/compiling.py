@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import itertools
+import math
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -129,10 +130,29 @@ def cache(capacity: int) -> Any:
 # -- compiling ---------------------------------------------------------------------------------------
 
 
+TOO_LARGE = "array is too big", "Maximum allowed dimension exceeded"  # what numpy says of arrays that cannot be
+
+
 def traced(function: Callable[..., Any], args: Sequence[Any], donated: Indices = ()) -> Any:
     """What jax traces of ``function``, for arguments or their kinds."""
     # a function of its own: what jax keeps of it is forgotten with it
-    return jax.jit(lambda *values: function(*values), donate_argnums=donated).trace(*args)
+    try:
+        found = jax.jit(lambda *values: function(*values), donate_argnums=donated).trace(*args)
+    except ValueError as error:
+        if any(text in str(error) for text in TOO_LARGE):
+            raise RuntimeError(f"Storage size calculation overflowed: {error}") from error
+        raise
+    for equation in found.jaxpr.eqns:
+        for var in equation.outvars:
+            _demand_size(var.aval)
+    return found
+
+
+def _demand_size(aval: Any) -> None:
+    """RuntimeError for an array of more bytes than a number holds, at which XLA ends the process."""
+    shape = getattr(aval, "shape", ())
+    if math.prod(shape) * getattr(aval.dtype, "itemsize", 1) >= 2**63:
+        raise RuntimeError(f"Storage size calculation overflowed with sizes={list(shape)}")
 
 
 class Known:

@@ -1,5 +1,6 @@
 """Random tensors: the public forms of the operators in ``_ops.random``."""
 
+import math
 from functools import partial
 
 import numpy as np
@@ -15,6 +16,7 @@ from torchlike._core.dispatch.out import call_out, put
 from torchlike._core.tensor import arguments
 from torchlike._core.tensor.arguments import bools, bools_or_none
 from torchlike._core.tensor.tensor import Tensor, value_of
+from torchlike._executor.immediate import too_large
 from torchlike._functions import host_samples as host
 from torchlike._functions import integer_ranges as ranges
 from torchlike._functions._install import both, function, method
@@ -33,6 +35,8 @@ def _made(op, name, size, static, numbers, dtype, device, generator, requires_gr
         bools_or_none(name, requires_grad=requires_grad)
     if requires_grad and not (dtype.is_floating_point or dtype.is_complex):
         raise RuntimeError("Only Tensors of floating point and complex dtype can require gradients")
+    if math.prod(size) * dtype.itemsize >= 2**63:
+        raise too_large(size, dtype.np)
     place = place or host.Place(size, dtype)
     if out is not None and tuple(out.shape) == tuple(size):
         place = host.Place.of(out)

@@ -160,6 +160,9 @@ def _check_adaptive(name, self, output_size):
         raise RuntimeError(
             f"{name}: elements of output_size must be greater than or equal to 0 but received {list(output_size)}"
         )
+    made = (*self.shape[:-n], *output_size)
+    if math.prod(made) * self.dtype.itemsize >= 2**63:
+        raise RuntimeError(f"Storage size calculation overflowed with sizes={list(made)} (in {name})")
     if 0 not in output_size and not jnp.issubdtype(self.dtype, jnp.floating):
         raise NotImplementedError(f"\"{name}\" not implemented for '{from_np(self.dtype).scalar_name}'")
     for i in range(self.ndim - n, self.ndim):
@@ -272,9 +275,10 @@ def _check_unpool(self, indices, output_size):
 
 def _max_unpool_backward(grad, self_aval, indices, output_size):
     """What is at the elements' positions, also where several shared one."""
-    rows = math.prod(grad.shape[: -len(output_size)])
-    at = jnp.arange(rows)[:, None], indices.reshape(rows, -1)
-    return grad.reshape(rows, -1)[at].reshape(self_aval.shape)
+    n = len(output_size)
+    rows = math.prod(grad.shape[:-n])
+    at = jnp.arange(rows)[:, None], indices.reshape(rows, math.prod(indices.shape[-n:]))
+    return grad.reshape(rows, math.prod(output_size))[at].reshape(self_aval.shape)
 
 
 @op("_max_unpool(Tensor self, Tensor indices, int[] output_size) -> Tensor", variants="",
@@ -297,8 +301,8 @@ def max_unpool(self, indices, output_size):
 
 def _unpooled(x, indices, output_size):
     """Of elements that share a position, one."""
-    lead = x.shape[: -len(output_size)]
+    lead, size = x.shape[: -len(output_size)], math.prod(x.shape[-len(output_size) :])
     rows = math.prod(lead)
-    at = jnp.arange(rows)[:, None], indices.reshape(rows, -1)
+    at = jnp.arange(rows)[:, None], indices.reshape(rows, size)
     blank = jnp.zeros((rows, math.prod(output_size)), x.dtype)
-    return blank.at[at].set(x.reshape(rows, -1)).reshape(*lead, *output_size)
+    return blank.at[at].set(x.reshape(rows, size)).reshape(*lead, *output_size)

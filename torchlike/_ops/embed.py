@@ -62,6 +62,8 @@ def embedding_bag(weight, indices, offsets, per_sample_weights, mode, include_la
     offset."""
     _check_types(weight, indices, offsets, per_sample_weights)
     bags = offsets.shape[0] - include_last_offset
+    if not bags:
+        return jnp.zeros((0, weight.shape[1]), weight.dtype)
     bag = jnp.searchsorted(offsets[:bags], jnp.arange(indices.shape[0]), side="right") - 1
     counted = indices != padding_idx if padding_idx >= 0 else jnp.ones(indices.shape, bool)
     rows = weight[indices]
@@ -94,7 +96,7 @@ def _first_largest(rows, bag, counted, bags):
 def rows_of_maxima(weight, indices, offsets, include_last_offset, padding_idx):
     """For each bag and column the row of ``weight`` that has the maximum; 0 of a bag without elements."""
     bags = offsets.shape[0] - include_last_offset
-    if not indices.shape[0]:
+    if not (indices.shape[0] and bags):
         return jnp.zeros((bags, weight.shape[1]), indices.dtype)
     bag = jnp.searchsorted(offsets[:bags], jnp.arange(indices.shape[0]), side="right") - 1
     counted = indices != padding_idx if padding_idx >= 0 else jnp.ones(indices.shape, bool)
@@ -117,9 +119,10 @@ def _check_types(weight, indices, offsets, per_sample_weights):
             "(while checking arguments for embedding_bag)"
         )
     if per_sample_weights is not None and per_sample_weights.dtype != weight.dtype:
+        first, second = (from_np(x.dtype) for x in (weight, per_sample_weights))
         raise RuntimeError(
-            "embedding_bag: expected weight and per_sample_weights to have the same dtype, but got "
-            f"{from_np(weight.dtype)} and {from_np(per_sample_weights.dtype)}"
+            "Expected tensor for argument #1 'weight' to have the same type as tensor for argument #1 "
+            f"'per_sample_weights'; but type {first} does not equal {second} (while checking embedding_bag)"
         )
 
 

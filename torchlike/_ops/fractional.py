@@ -19,6 +19,8 @@ def _numbers(name, what, value, n):
 
 def _starts(samples, size, out, window):
     """[N, C, out]: where the windows along one dimension start."""
+    if out == 0:
+        return jnp.zeros((*samples.shape, 0), jnp.int64)
     if out == 1:
         return jnp.full((*samples.shape, 1), size - window)
     step = jnp.asarray((size - window) / (out - 1), samples.dtype)
@@ -91,7 +93,7 @@ def _declare(n):
 
     def backward(grads, self_aval, result1):
         size = self_aval.shape[-n:]
-        grad, index = (t.reshape(-1, *t.shape[-n:]) for t in (grads[0], result1))
+        grad, index = (t.reshape(math.prod(t.shape[:-n]), *t.shape[-n:]) for t in (grads[0], result1))
         return _scattered(grad, index, size).reshape(self_aval.shape)
 
     @op(f"{name}(Tensor self, int[{n}] kernel_size, int[{n}] output_size, Tensor random_samples) -> "

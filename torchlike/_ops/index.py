@@ -394,7 +394,7 @@ def _embedding_grad(grad, indices, weight_aval, padding_idx, scale_grad_by_freq)
             grad = jnp.where((flat == padding_idx)[:, None], 0, grad)
         return jnp.zeros((rows, width), grad.dtype).at[flat].add(grad)
 
-    return widely(summed, grad.reshape(-1, width))
+    return widely(summed, grad.reshape(flat.size, width))
 
 
 def _check_rows(weight, indices, **_):

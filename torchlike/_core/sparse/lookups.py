@@ -34,7 +34,7 @@ def _embedding(
             raise RuntimeError(
                 "embedding_backward: scale_grad_by_freq not supported with sparse gradients; use sparse=False"
             )
-        rows, values = indices.reshape(-1).long(), grad.reshape(-1, shape[1])
+        rows, values = indices.reshape(-1).long(), grad.reshape(indices.numel(), shape[1])
         if padding_idx >= 0:
             kept = put_on(np.flatnonzero(host(rows) != padding_idx), rows.device)
             rows, values = rows.index_select(0, kept), values.index_select(0, kept)

@@ -98,7 +98,9 @@ def dropout1d(input, p=0.5, training=True, inplace=False):
     bools("dropout1d", training=training)
     _check("dropout1d", p)
     if input.ndim not in (2, 3):
-        raise RuntimeError(f"dropout1d: Expected 2D or 3D input, but received a {input.ndim}D input")
+        raise RuntimeError(
+            f"dropout1d: Expected 2D or 3D input, but received a {input.ndim}D input: it is [N, C, L] or [C, L]"
+        )
     return _batched("dropout1d", 1, input, p, training, inplace)
 
 
@@ -111,7 +113,7 @@ def dropout2d(input, p=0.5, training=True, inplace=False):
     _check("dropout2d", p)
     if input.ndim == 3:
         warnings.warn(
-            "dropout2d: Received a 3-D input to dropout2d and assuming that channel-wise 1-D dropout "
+            "dropout2d: Received a 3D input to dropout2d and assuming that channel-wise 1D dropout "
             "behavior is desired: "
             "input is interpreted as shape (N, C, L), where C is the channel dim. Use dropout1d for [C, L] "
             "or [N, C, L], and a "

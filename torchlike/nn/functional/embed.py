@@ -17,15 +17,13 @@ from torchlike._ops.index import embedding as lookup
 __all__ = ["embedding", "embedding_bag"]
 
 
-def _padding(name, padding_idx, weight):
-    """The padded row counted from the front; -1 for none."""
+def _padding(padding_idx, weight, error):
+    """The padded row counted from the front; -1 for none. ``error(rows)`` is raised for one that is not there."""
     if padding_idx is None:
         return -1
     rows = weight.size(0)
     if not -rows <= padding_idx < rows:
-        raise AssertionError(
-            f"Padding_idx must be within num_embeddings, but {name}() got {padding_idx} for {rows} rows"
-        )
+        raise error(rows)
     return padding_idx % rows
 
 
@@ -55,7 +53,9 @@ def embedding(input, weight, padding_idx=None, max_norm=None, norm_type=2.0, sca
             [1., 0., 0.]])
     """
     bools("embedding", scale_grad_by_freq=scale_grad_by_freq, sparse=sparse)
-    padding = -1 if padding_idx is None else _padding("embedding", padding_idx, weight)
+    padding = -1 if padding_idx is None else _padding(padding_idx, weight, lambda rows: AssertionError(
+        f"Padding_idx must be within num_embeddings, but embedding() got {padding_idx} for {rows} rows"
+    ))  # fmt: skip
     if max_norm is not None:
         _renormalize(weight, input, max_norm, norm_type)
     sparse = bool(sparse) and not mapped(weight) and not mapped(input)  # of a mapped look-up gradients are dense
@@ -128,7 +128,9 @@ def embedding_bag(
         )
     if max_norm is not None:
         _renormalize(weight, indices, max_norm, norm_type)
-    padding = _padding("embedding_bag", padding_idx, weight)
+    padding = _padding(padding_idx, weight, lambda rows: RuntimeError(
+        f"padding_idx must be within the number of embeddings, -{rows} through {rows - 1}, but got {padding_idx}"
+    ))  # fmt: skip
     if (sparse or scale_grad_by_freq) and weight.requires_grad:
         weight, indices, padding = looked_up(weight, indices, padding, bool(scale_grad_by_freq), sparse)
     if input.dim() == 1:

@@ -361,6 +361,10 @@ def _fractional(n, input, kernel_size, output_size, output_ratio, samples):
     if samples is None:
         batch = 1 if input.dim() == n + 1 else input.size(0)
         samples = FUNCTIONS["rand"](batch, input.size(-n - 1), n, dtype=input.dtype, device=input.device)
+    for what, size in (("kernel_size", kernel_size), ("output_size", output_size)):
+        if isinstance(size, (tuple, list)) and len(size) != n:
+            counted = "Ints" if n == 2 else "three Ints"
+            raise RuntimeError(f"{name}: {what} must either be a single Int or tuple of {counted}, but got {size}")
     sizes = (_ints(name, "kernel_size", kernel_size, n), _ints(name, "output_size", output_size, n))
     return call(fractional.fractional_max_pool[n], (input, samples), sizes)
 

@@ -53,19 +53,23 @@ def interpolate(
     tensor([[[1., 1., 2., 2.]]])
     """
     n = input.dim() - 2
-    _check_mode(n, mode, align_corners, antialias)
+    _check_corners(mode, align_corners)
     size, scales = _target(input, n, size, scale_factor, recompute_scale_factor)
+    _check_mode(n, mode, antialias)
     if mode == "area":
         return _AREA[n](input, size)
     arguments.bools("interpolate", align_corners=False if align_corners is None else align_corners)
     return call(ops.interpolate[mode, n], (input,), (size, scales, bool(align_corners), bool(antialias)))
 
 
-def _check_mode(n, mode, align_corners, antialias):
-    if align_corners is not None and mode not in ("linear", "bilinear", "bicubic", "trilinear"):
+def _check_corners(mode, align_corners):
+    if align_corners is not None and mode in ("nearest", "area", "nearest-exact"):
         raise ValueError(
             "align_corners option can only be set with the interpolating modes: linear | bilinear | bicubic | trilinear"
         )
+
+
+def _check_mode(n, mode, antialias):
     if antialias and not (mode in ("bilinear", "bicubic", "lanczos") and n == 2):
         raise ValueError(
             "Anti-alias option is restricted to bilinear, bicubic, and lanczos modes and requires a 4-D tensor as input"

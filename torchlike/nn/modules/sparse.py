@@ -11,11 +11,11 @@ from torchlike.nn.parameter import Parameter
 __all__ = ["Embedding", "EmbeddingBag"]
 
 
-def _padding(padding_idx, rows):
+def _padding(padding_idx, rows, name="Padding_idx"):
     if padding_idx is None:
         return None
     if not -rows <= padding_idx < rows:
-        raise AssertionError("Padding_idx must be within num_embeddings")
+        raise AssertionError(f"{name} must be within num_embeddings")
     return padding_idx % rows
 
 
@@ -155,7 +155,7 @@ class EmbeddingBag(_Table):
         self.max_norm = max_norm
         self.norm_type = norm_type
         self.scale_grad_by_freq = scale_grad_by_freq
-        self.padding_idx = _padding(padding_idx, num_embeddings)
+        self.padding_idx = _padding(padding_idx, num_embeddings, "padding_idx")
         self.weight, fresh = _weight_of(self, _weight, False, device, dtype)
         if fresh:
             self.reset_parameters()

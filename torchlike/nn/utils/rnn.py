@@ -134,14 +134,18 @@ def pack_padded_sequence(input, lengths, batch_first: bool = False, enforce_sort
         enforce_sorted: demand that they are in decreasing order; else they are put in it.
 
     Raises:
-        RuntimeError: a length below 1 or (``enforce_sorted``) the wrong order.
+        RuntimeError: an empty input; a length below 1, or (``enforce_sorted``) the wrong order.
 
     >>> import torchlike as torch
     >>> packed = torch.nn.utils.rnn.pack_padded_sequence(torch.tensor([[1, 2], [3, 0]]), [2, 1])
     >>> packed.data, packed.batch_sizes
     (tensor([1, 2, 3]), tensor([2, 1]))
     """
+    if not input.numel():
+        raise RuntimeError(f"Cannot pack empty tensors: pack_padded_sequence got an input {list(input.shape)}")
     sizes = np.asarray(lengths.tolist() if isinstance(lengths, Tensor) else lengths, np.int64)
+    if sizes.ndim != 1:
+        raise RuntimeError(f"'lengths' argument should be a 1D CPU int64 tensor, but got {sizes.ndim}D")
     order = None
     if not enforce_sorted:
         places = np.argsort(-sizes, kind="stable")
