@@ -2,6 +2,7 @@
 
 import array
 import collections
+import importlib
 import re
 import warnings
 from collections import OrderedDict
@@ -147,6 +148,39 @@ def test_assert_close_of_one_byte(dtype):
     torchlike.testing.assert_close(one, one)
     with pytest.raises(AssertionError, match=r"not equal!\n\nMismatched elements: 1 / 1"):
         torchlike.testing.assert_close(one, two)
+
+
+def quantized(t, number):
+    return t.quantize_per_tensor(t.tensor([number, 1.0]), 1.0, 0, t.qint32)
+
+
+def by_channel(t):
+    return t.quantize_per_channel(t.ones(2), t.ones(2), t.zeros(2, dtype=t.int64), 0, t.qint32)
+
+
+SPECIAL = {
+    "quantized and not": lambda t: (t.ones(2), quantized(t, 1.0)),
+    "schemes": lambda t: (quantized(t, 1.0), by_channel(t)),
+    "quantized": lambda t: (quantized(t, 3.0), quantized(t, 1.0)),
+    "equal ones": lambda t: (by_channel(t), by_channel(t)),
+    "dimensions that are sparse": lambda t: (t.ones(2, 2).to_sparse(), t.ones(2, 2).to_sparse(1)),
+}
+
+
+@pytest.mark.parametrize("case", SPECIAL)
+def test_assert_close_of_special_tensors(case):
+    agree(said(lambda t: t.testing.assert_close(*SPECIAL[case](t))))
+
+
+def test_numbers_drawn_aside():
+    def run(t):
+        t.manual_seed(0)
+        utils = importlib.import_module(f"{t.__name__}.testing._utils")
+        with utils.freeze_rng_state():
+            t.rand(2)
+        return utils.wrapper_set_seed(t.rand, 2), t.rand(2)
+
+    agree(run)
 
 
 def test_negative_tolerance():

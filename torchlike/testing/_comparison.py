@@ -229,6 +229,9 @@ def _compare_tensors(actual: Tensor, expected: Tensor, options: _Options, path: 
         return
     if actual.is_meta or expected.is_meta:
         return
+    what = "Tensor-likes"
+    if actual.is_quantized:
+        actual, expected, what = actual.dequantize(), expected.dequantize(), "Quantized tensor-likes"
     rtol, atol = options.rtol, options.atol
     if rtol is None or atol is None:
         rtol, atol = _largest(_TOLERANCES, actual, expected)
@@ -242,7 +245,7 @@ def _compare_tensors(actual: Tensor, expected: Tensor, options: _Options, path: 
         return
     if not actual.ndim:
         raise _Mismatch(_of_numbers(actual.item(), expected.item(), rtol, atol), path)
-    raise _Mismatch(_of_elements(actual, expected, matches, rtol, atol), path)
+    raise _Mismatch(_of_elements(what, actual, expected, matches, rtol, atol), path)
 
 
 def _compare_sparse(actual: Tensor, expected: Tensor, options: _Options, path: tuple) -> None:
@@ -251,12 +254,12 @@ def _compare_sparse(actual: Tensor, expected: Tensor, options: _Options, path: t
         _compare_tensors(actual.to_dense(), expected.to_dense(), options, path)
         return
     kind = "COO" if actual.layout is sparse_coo else repr(actual.layout).removeprefix("torch.sparse_").upper()
-    if actual._nnz() != expected._nnz():
-        raise _Mismatch(
-            f"The number of specified values in sparse {kind} tensors does not match: {actual._nnz()} != "
-            f"{expected._nnz()}",
-            path,
-        )
+    counts = [("specified values", actual._nnz(), expected._nnz())]
+    if kind == "COO":
+        counts.insert(0, ("sparse dimensions", actual.sparse_dim(), expected.sparse_dim()))
+    for what, a, e in counts:
+        if a != e:
+            raise _Mismatch(f"The number of {what} in sparse {kind} tensors does not match: {a} != {e}", path)
     exact = options._replace(rtol=0.0, atol=0.0, check_dtype=False, check_stride=False)
     for name in _INDICES[kind]:
         try:
@@ -277,10 +280,13 @@ def _compare_attributes(actual: Tensor, expected: Tensor, options: _Options, pat
     pairs = [
         (True, "shape", actual.shape, expected.shape),
         (options.check_layout, "layout", actual.layout, expected.layout),
+        (True, "is_quantized", actual.is_quantized, expected.is_quantized),
         (options.check_device, "device", actual.device, expected.device),
         *([(True, "stride()", actual.stride(), expected.stride())] if options.check_stride else []),
         (options.check_dtype, "dtype", actual.dtype, expected.dtype),
     ]
+    if actual.is_quantized and expected.is_quantized:
+        pairs.insert(3, (True, "qscheme()", actual.qscheme(), expected.qscheme()))
     for wanted, name, a, e in pairs:
         if wanted and a != e:
             raise _Mismatch(f"The values for attribute '{name}' do not match: {a} != {e}.", path)
@@ -323,7 +329,7 @@ def _of_numbers(actual: Any, expected: Any, rtol: float, atol: float) -> str:
     )
 
 
-def _of_elements(actual: Tensor, expected: Tensor, matches: Tensor, rtol: float, atol: float) -> str:
+def _of_elements(what: str, actual: Tensor, expected: Tensor, matches: Tensor, rtol: float, atol: float) -> str:
     same = matches._host()
     a, e = _arithmetic(actual), _arithmetic(expected)
     with np.errstate(all="ignore"):
@@ -332,7 +338,7 @@ def _of_elements(actual: Tensor, expected: Tensor, matches: Tensor, rtol: float,
     difference, relative = (np.where(same, np.zeros_like(d), d) for d in (difference, relative))
     wrong, up_to = int((~same).sum()), _allowed(rtol, atol)
     return (
-        _title("Tensor-likes", rtol, atol) + f"Mismatched elements: {wrong} / {same.size} ({wrong / same.size:.1%})\n"
+        _title(what, rtol, atol) + f"Mismatched elements: {wrong} / {same.size} ({wrong / same.size:.1%})\n"
         f"Greatest absolute difference: {_greatest(difference)}{up_to[1]}\n"
         f"Greatest relative difference: {_greatest(relative)}{up_to[0]}"
     )
