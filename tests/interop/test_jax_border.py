@@ -544,3 +544,41 @@ def test_arrays_of_another_memory_layout(made, length):
     for f in (lambda t: t * 2, double):
         for given in (torch.as_tensor(x), t, t):
             assert np.array_equal(f(given).numpy(), np.asarray(x) * 2)
+
+
+# -- arrays that a function of jax consumes -----------------------------------------------------------
+
+
+def _of_leaf(x):
+    (x + 0).backward()
+    return x.grad
+
+
+def _retained(x):
+    y = x + 0
+    y.retain_grad()
+    y.backward()
+    return y.grad
+
+
+def _hooked(x):
+    seen, y = [], x + 0
+    y.register_hook(seen.append)
+    y.backward()
+    return seen[0]
+
+
+GRADIENTS = {
+    "leaf": _of_leaf, "retained": _retained, "hook": _hooked,
+    "autograd.grad": lambda x: torch.autograd.grad(x + 0, x)[0],
+    "root": lambda x: (lambda y: torch.autograd.grad(y, (y, x))[0])(x + 0),
+    "func.grad": torch.func.grad(lambda x: x + 0),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", GRADIENTS)
+def test_a_donated_gradient_is_that_of_one_tensor(name):
+    other = _of_leaf(leaf(2.0)[0].detach().requires_grad_())
+    given = GRADIENTS[name](torch.tensor(2.0, requires_grad=True)).jax()
+    jax.jit(lambda x: x * 2, donate_argnums=0)(given)
+    assert given.is_deleted() and other.item() == 1 and _of_leaf(torch.tensor(3.0, requires_grad=True)).item() == 1

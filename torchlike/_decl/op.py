@@ -45,7 +45,7 @@ EXTENSIONS: dict[str, Op] = {}  # operators of other namespaces, by namespace::n
 AUTOCAST = frozenset({"lower_precision_fp", "fp32", "promote", "banned", "states", "rounded", "fp32_rounded", "inner"})
 VARIANTS = frozenset({"function", "method", "inplace", "out"})
 _INPLACE = frozenset("alone after number repeatable repeated".split())
-OUT = frozenset("exact cast safely promotes apart computes widens truths".split()) | _INPLACE
+OUT = frozenset("exact cast safely eigenvalues promotes apart computes widens truths".split()) | _INPLACE
 INPLACE: dict[str, frozenset[str]] = {}  # those of ``OUT`` that are of in-place forms, by the names of these
 
 
@@ -350,7 +350,8 @@ def op(
             a function, as ``node``, that names them. That of pointwise operators of one tensor needs no mention.
         out: words of ``OUT`` about ``out=``: "exact", it must have the result's dtype, as of what is not pointwise;
             "cast", the result is cast to its dtype, as of pointwise operators, and "safely", a refusal names the
-            result as LAPACK's functions do, "promotes", it is a TypeError; "apart", it shares no memory with an input;
+            result as LAPACK's functions do, as "eigenvalues" where the schema has no name for it; "promotes", it is a
+            TypeError; "apart", it shares no memory with an input;
             "computes", the call computes in its dtype, unless the last argument says another, and "widens", one of
             floats computes in its floats;
             "truths", it is of bool or uint8. Of the in-place form: "alone", no input shares memory with the first;

@@ -252,6 +252,12 @@ def zeros_beside(shape: Sequence[int], dtype: Any, values: Iterable[Any]) -> jax
 
 
 _ones: dict = {}
+SHARED: set = set()  # the ids of these arrays, which are never forgotten
+
+
+def own(array: Any) -> Any:
+    """The array, or another in the place of one that is shared: a user's program may donate what it is given."""
+    return _filled(array.shape, array.dtype, True, where((array,))) if id(array) in SHARED else array
 
 
 def one(shape: Sequence[int], dtype: Any, device: jax.Device | None = None) -> jax.Array:
@@ -259,6 +265,7 @@ def one(shape: Sequence[int], dtype: Any, device: jax.Device | None = None) -> j
     found = _ones.get((shape, dtype, device))
     if found is None or state.capture is not None:  # a program must not take a shared array for that of a tensor
         found = ones(shape, dtype, device)
-        if not isinstance(found, jax.core.Tracer):
+        if state.capture is None and not isinstance(found, jax.core.Tracer):
             _ones[shape, dtype, device] = found
+            SHARED.add(id(found))
     return found

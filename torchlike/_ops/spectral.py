@@ -412,7 +412,7 @@ def linalg_eig(self):
     return _eig(self)
 
 
-@op("linalg_eigvals(Tensor self) -> Tensor", out="cast safely", variants="out", node="LinalgEigBackward",
+@op("linalg_eigvals(Tensor self) -> Tensor", out="cast safely eigenvalues", variants="out", node="LinalgEigBackward",
     check=_eig_finite,
     vjp={"self": lambda grad, self: _eigvals_vjp(grad, self)},
     saved={"eigenvalues": "result", "result!": None, "~self": "self"}, autocast={"cpu": "fp32"})  # fmt: skip

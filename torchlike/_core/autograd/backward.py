@@ -111,7 +111,7 @@ def _seeds(roots: Sequence[Any], grads: Sequence[Any], create: bool, batched: bo
             value = _scalar_seed(root)
             if value is None:
                 value = _implicit_seed(_root(root))
-            out.append(wrap(value) if create else value)
+            out.append(wrap(immediate.own(value)) if create else value)
         else:
             g = _checked_seed(i, _root(root), g, batched)
             if type(root) in KIND and type(g) in KIND:

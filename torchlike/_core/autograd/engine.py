@@ -359,12 +359,12 @@ class _Task:
         if self.create:
             return node._apply_tensors(grads, call)
         if node._python:
-            results = node._apply_tensors([None if g is None else fresh(g) for g in grads], call)
+            results = node._apply_tensors([None if g is None else _own(g) for g in grads], call)
             return [None if r is None else value_of(r) for r in results]
         return node.apply(grads)
 
     def tensor(self, grad: Any) -> Any:
-        return grad if self.create or grad is None else fresh(grad)
+        return grad if self.create or grad is None else _own(grad)
 
     def raw(self, grad: Any) -> Any:
         return grad if self.create or grad is None else value_of(grad)
@@ -381,7 +381,7 @@ class _Task:
         for nr, ref in list(ex.get("retains", {}).items()):
             t = ref()
             if t is not None and grads[nr] is not None:
-                grad = call(clone, (grads[nr],), (None,)) if self.create else fresh(grads[nr])
+                grad = call(clone, (grads[nr],), (None,)) if self.create else _own(grads[nr])
                 with adding:
                     old = grad_of(t)
                     set_grad(t, grad if old is None else call(add, (old, grad, None), ()))
@@ -439,9 +439,9 @@ class _Task:
                 if USED:
                     grad = as_before(leaf._storage.value, grad)
                 if CAPTURES or grad.__class__ is not Array:
-                    set_grad(leaf, fresh(grad))
+                    set_grad(leaf, _own(grad))
                 else:
-                    leaf._grad = fresh(grad)
+                    leaf._grad = _own(grad)
             elif self.create:
                 first = grad if isinstance(old._storage.value, SparseValue) else old  # dense + sparse, never the other
                 set_grad(leaf, call(add, (first, old if first is grad else grad, None), ()))
@@ -470,10 +470,15 @@ class _Task:
             start = immediate.zeros_beside(grad.shape, grad.dtype.np, (value_of(grad),))
             grad = call_inplace(copy.inplace, (wrap(start), grad), (False,))
         else:
-            grad = fresh(grad)
+            grad = _own(grad)
         if leaf._view is not None and is_dense(leaf._view.layout):
             restride(grad, leaf._view.layout.strides)
         return grad
+
+
+def _own(grad: Any) -> Tensor:
+    """A tensor over a gradient that no other tensor has."""
+    return fresh(immediate.own(grad))
 
 
 class _OfLoss(_Task):

@@ -14,6 +14,7 @@ from torchlike._core.tensor.storage import CAPTURES
 from torchlike._core.tensor.tensor import wrap
 from torchlike._decl.derive import Derived
 from torchlike._executor import immediate
+from torchlike._executor.immediate import SHARED
 from torchlike._executor.pending import Array
 from torchlike._executor.spread import USED
 
@@ -126,7 +127,7 @@ def _both(task: Any, old: Any, grad: Any, recorder: Any) -> Any:
 
 def _becomes(leaf: Any, grad: Any) -> bool:
     """Let the gradient be ``.grad`` of a leaf that had none, where that is all there is to do; whether it was."""
-    if CAPTURES or USED or grad.__class__ is not Array or leaf._view is not None:
+    if CAPTURES or USED or grad.__class__ is not Array or leaf._view is not None or id(grad) in SHARED:
         return False
     new = wrap(grad)
     if others():  # threads that may reach the leaf too

@@ -180,7 +180,8 @@ def _demand_dtype(op: Kernel, value: Any, out: Tensor, at: int) -> None:
             f"torch.cat(): input types can't be cast to the desired output type {out.dtype.scalar_name} ({op.name})"
         )
     if "safely" in op.declaration.out:
-        what = "eigenvalues" if op.name == "linalg_eigvals" else op.declaration.schema.returns[at][1] or "result"
+        unnamed = "eigenvalues" if "eigenvalues" in op.declaration.out else "result"
+        what = op.declaration.schema.returns[at][1] or unnamed
         demand_castable(op.name, value.dtype, out, what)
     if "truths" in op.declaration.out and out.dtype.np.name not in ("bool", "uint8"):
         raise RuntimeError(f"{op.name} only supports bool tensor for result, got: {out.dtype.scalar_name}")
