@@ -95,11 +95,11 @@ class _Schedule:
     ) -> Any:  # fmt: skip
         parts, last = self._n_microbatches, next((s for s in self._stages.values() if s.is_last), None)
         positional, named = split_args_kwargs_into_chunks(args, kwargs, parts, *self._specs)
+        targets = in_parts(target, parts)
         if len(positional) != parts:
             raise ValueError(f"Expecting {parts} arg_mbs but got {len(positional)}")
         if last is not None and back and target is None:
             raise PipeliningMetadataError(f"Stage {last.stage_index}: loss_fn and target required for last stage")
-        targets = in_parts(target, parts)
         some = next(iter(self._stages.values()))
         place = Place(some.group, some.stage_index_to_group_rank)
         outputs: dict[int, Any] = {}
