@@ -359,6 +359,24 @@ def test_passes_in_a_row(t):
     return broken, result.modified, result.graph_module.code, told, unwrapped
 
 
+ORDERS = {
+    "none": (), "one": ((3, 0),), "freed late": ((4, 2), (0, 2), (3, 1)), "chain": ((4, 3), (3, 2), (2, 1)),
+    "twice": ((1, 0), (1, 0)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", ORDERS)
+def test_orders_of_passes(case):
+    def run(t):
+        infra, passes = t.fx.passes.infra.pass_manager, [abs, len, max, min, sum]
+        wanted = [infra.this_before_that_pass_constraint(passes[a], passes[b]) for a, b in ORDERS[case]]
+        manager = infra.PassManager(passes, wanted)
+        manager.solve_constraints()
+        return [p.__name__ for p in manager.passes]
+
+    agree(run)
+
+
 def test_pictures_need_pydot():
     gm = torchlike.fx.symbolic_trace(lambda x: x)
     try:

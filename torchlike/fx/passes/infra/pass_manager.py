@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import wraps
+from graphlib import CycleError, TopologicalSorter
 from typing import Any
 
 from torchlike.fx.graph_module import GraphModule
@@ -36,6 +37,30 @@ def pass_result_wrapper(fn: Callable) -> Callable:
 def this_before_that_pass_constraint(this: Callable, that: Callable) -> Callable[[Callable, Callable], bool]:
     """The constraint that one pass runs before another."""
     return lambda a, b: not (a is that and b is this)
+
+
+def _validate_pass_schedule_constraint(constraint: Callable[[Callable, Callable], bool], passes: list[Callable]) -> None:
+    """Raise RuntimeError if the order of the passes breaks the constraint."""
+    for i, a in enumerate(passes):
+        for j, b in enumerate(passes[i + 1 :], i + 1):
+            if not constraint(a, b):
+                raise RuntimeError(
+                    f"pass schedule constraint violated. Expected {a} before {b} but found {a} at index {i} and {b} at "
+                    f"index {j} in pass list."
+                )
+
+
+def _topological_sort_passes(passes: list[Callable], constraints: list[Callable]) -> list[Callable]:
+    """The passes in an order that fits the constraints: those first that are free first. RuntimeError if none does."""
+    places = range(len(passes))
+    order: TopologicalSorter[int] = TopologicalSorter({i: () for i in places})
+    for i in places:
+        order.add(i, *[j for j in places if i != j and not all(c(passes[i], passes[j]) for c in constraints)])
+    try:
+        return [passes[i] for i in order.static_order()]
+    except CycleError as error:
+        stuck = [passes[i] for i in error.args[1]]
+        raise RuntimeError(f"Circular dependency detected within the following passes: {stuck}") from None
 
 
 class PassManager:
@@ -76,24 +101,12 @@ class PassManager:
         if self._validated:
             return
         for constraint in self.constraints:
-            for i, a in enumerate(self.passes):
-                for b in self.passes[i + 1 :]:
-                    if not constraint(a, b):
-                        raise RuntimeError(
-                            f"pass schedule constraint violated. Expected {b} before {a} but found it after"
-                        )
+            _validate_pass_schedule_constraint(constraint, self.passes)
         self._validated = True
 
     def solve_constraints(self) -> None:
         """Order the passes by the constraints; RuntimeError if there is no such order."""
-        rest, done = list(self.passes), []
-        while rest:
-            free = [p for p in rest if all(c(p, q) for c in self.constraints for q in rest if q is not p)]
-            if not free:
-                raise RuntimeError(f"Circular dependency detected within the following passes: {rest}")
-            done.append(free[0])
-            rest.remove(free[0])
-        self.passes, self._validated = done, True
+        self.passes, self._validated = _topological_sort_passes(self.passes, self.constraints), True
 
     def add_checks(self, check: Callable) -> None:
         """Call ``check`` of the module after each pass, if checks are run."""
