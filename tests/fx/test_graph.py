@@ -6,6 +6,7 @@ import operator
 import pickle
 import random
 import typing
+import warnings
 
 import pytest
 import torch
@@ -494,3 +495,103 @@ def test_meta_is_preserved(t):
         inside = t.fx.traceback.has_preserved_node_meta()
         made = t.fx.Transformer(gm).transform()
     return inside, t.fx.traceback.has_preserved_node_meta(), [n.meta.get("mine") for n in made.graph.nodes]
+
+
+def parts(t):
+    class Parts(t.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.lin, self.number = t.nn.Linear(2, 2), 3
+            self.register_buffer("b", t.ones(2))
+
+        def forward(self, x):
+            return t.relu(self.lin(x)) + self.b
+
+    return Parts()
+
+
+@pytest.mark.parametrize("path", ["b", "lin", "lin.weight", "nope", "lin.nope", "nope.b", "number"])
+def test_paths_that_are_not_there(path):
+    def run(t):
+        graph = t.fx.symbolic_trace(parts(t)).graph
+        with warnings.catch_warnings(record=True) as told:
+            warnings.simplefilter("always")
+            names = [graph.get_attr(path).name, graph.create_node("get_attr", path).name]
+        try:
+            names.append(graph.call_module(path).name)
+        except AttributeError as error:
+            names.append(str(error))
+        return names, [str(w.message)[:60] for w in told], t.fx.Graph().call_module(path).name
+
+    assert run(torchlike) == run(torch)
+
+
+@story
+def test_replicas_compute(t):
+    traced = t.fx.symbolic_trace(parts(t))
+    replica = traced._replicate_for_data_parallel()
+    other = t.fx.symbolic_trace(t.nn.Sequential(t.nn.ReLU()))._replicate_for_data_parallel()
+    return other(t.tensor([-1.0, 2.0])), replica.code == traced.code, list(replica.parameters()), replica._is_replica
+
+
+@story
+def test_the_rest_of_what_tracers_are_told(t):
+    class Refusing(t.fx.Tracer):
+        check_mutable_operations = True
+
+    def said(f):
+        try:
+            return f() and None
+        except (RuntimeError, AssertionError) as error:
+            return str(error).split("(")[0]
+
+    elsewhere = t.fx.Tracer()
+    elsewhere.traced_func_name = "other"
+    return [
+        said(lambda: Refusing().trace(lambda x: t.sigmoid(x, out=x))),
+        said(lambda: Refusing().trace(lambda x: t.add(x, 1, out=x))),
+        said(lambda: Refusing().trace(lambda x: t.sigmoid(x) + x)), said(lambda: elsewhere.trace(parts(t))),
+    ]  # fmt: skip
+
+
+@story
+def test_outputs_are_given_to_code_generators_as_they_are(t):
+    kinds = []
+
+    class Listing(t.fx.graph.CodeGen):
+        def generate_output(self, output_args, **_):
+            kinds.append([isinstance(output_args, kind) for kind in (tuple, list, dict)])
+            return f"return list({output_args!r})"
+
+    codes = []
+    for f in (lambda a, b: (a, {"k": [b, float("inf")]}), lambda a, b: [a, b], lambda a, b: {"a": t.float32}):
+        traced = t.fx.symbolic_trace(f)
+        traced.graph.set_codegen(Listing())
+        traced.recompile()
+        codes.append(traced.code)
+    return codes, kinds
+
+
+@story
+def test_ranges_of_the_profiler_are_kept(t):
+    graph = t.fx.Graph()
+    handle = graph.call_function(t.ops.profiler._record_function_enter, ("range",))
+    graph.call_function(t.ops.profiler._record_function_exit, (handle,))
+    graph.output(None)
+    return graph.eliminate_dead_code(), len(graph.nodes)
+
+
+def test_an_argument_may_write_itself():
+    class Mine(tuple):
+        def _custom_fx_repr_fn(self):
+            return "mine"
+
+    assert torchlike.fx.node._format_arg((Mine(), 1)) == torch.fx.node._format_arg((Mine(), 1)) == "(mine, 1)"
+
+
+def test_every_function_may_be_asked_for_its_signatures():
+    found = [torchlike.fx.operator_schemas.get_signature_for_torch_op(getattr(torchlike, n)) for n in dir(torchlike)]
+    assert sum(signatures is not None for signatures in found) > 500
+    (first,) = {str(s).split(", to")[0] for s in torchlike.fx.operator_schemas.get_signature_for_torch_op(
+        torchlike.ops.aten.random_) if "from" in s.parameters}  # fmt: skip
+    assert first.endswith("from, /")

@@ -377,6 +377,21 @@ def test_orders_of_passes(case):
     agree(run)
 
 
+CHECKS = {"two": lambda a, b: 0, "none": lambda: 0, "one": lambda a: 0, "a default": lambda a, b=1: 0, "a number": 3}
+
+
+@pytest.mark.parametrize("case", CHECKS)
+def test_checks_take_a_module(case):
+    def run(t):
+        manager = t.fx.passes.infra.pass_manager.PassManager()
+        try:
+            return manager.add_checks(CHECKS[case])
+        except TypeError as error:
+            return str(error)
+
+    agree(run)
+
+
 def test_pictures_need_pydot():
     gm = torchlike.fx.symbolic_trace(lambda x: x)
     try:

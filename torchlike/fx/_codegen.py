@@ -60,6 +60,23 @@ class PyTreeInfo(NamedTuple):
     out_spec: pytree.TreeSpec | None
 
 
+class _Code(str):
+    """Code, which is its own repr."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return str(self)
+
+
+def _written(value: Any, code: str) -> Any:
+    """The value with its code as repr."""
+    if repr(value) == code:
+        return value
+    base = next((kind for kind in (tuple, list, dict) if isinstance(value, kind)), None)
+    return _Code(code) if base is None else type(base.__name__, (base,), {"__repr__": lambda self: code})(value)
+
+
 class CodeGen:
     """Makes the code of a graph; subclasses may change how the function begins and what it returns."""
 
@@ -75,8 +92,8 @@ class CodeGen:
         return f"def {self._func_name}({', '.join(variables)}){maybe_return_annotation}:"
 
     def generate_output(self, output_args: Any, **_: Any) -> str:
-        """The line that returns ``output_args``."""
-        return f"return {output_args}"
+        """The line that returns ``output_args``, whose repr is their code."""
+        return f"return {output_args!r}"
 
     def process_inputs(self, *args: Any) -> Any:
         """The arguments of a call as the placeholders take them."""
@@ -131,7 +148,7 @@ class PyTreeCodeGen(CodeGen):
         """The line that puts the result together."""
         if self.pytree_info.out_spec is None:
             return super().generate_output(output_args)
-        return f"return pytree.tree_unflatten({output_args}, self._out_spec)"
+        return f"return pytree.tree_unflatten({output_args!r}, self._out_spec)"
 
 
 def parse_stack_trace(stack_trace: str) -> tuple[str, int, str, str] | None:
@@ -268,7 +285,7 @@ class Writer:
         if node.op == "output":
             if node.type is not None:
                 self.returns = f" -> {self.type_of(node.type)}"
-            self.body.append(self.codegen.generate_output(self.expression(args[0])) + "\n")
+            self.body.append(self.codegen.generate_output(_written(args[0], self.expression(args[0]))) + "\n")
             return None
         left = f"{node!r}{self._annotation(node)} = "
         if node.op == "call_function":

@@ -350,7 +350,10 @@ class Tracer(TracerBase):
         """
         fn: Any
         if isinstance(root, Module):
-            self.root, fn = root, getattr(type(root), self.traced_func_name)
+            name = self.traced_func_name
+            if not hasattr(type(root), name):
+                raise AssertionError(f"traced_func_name={name} doesn't exist in {type(root).__name__}")
+            self.root, fn = root, getattr(type(root), name)
             self.root_module_name = root._get_name()
             self.submodule_paths = {m: name for name, m in root.named_modules()}
         else:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import warnings
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +21,8 @@ from torchlike.fx._names import snake_case as _snake_case
 from torchlike.fx._qualified import target_name
 from torchlike.fx.node import Argument, Node, Target, map_arg
 from torchlike.interop.alias import missing_names
+from torchlike.nn.modules.module import Module
+from torchlike.nn.parameter import Parameter
 
 if TYPE_CHECKING:
     from torchlike.fx.graph_module import GraphModule
@@ -69,6 +72,18 @@ class _node_list:
 
     def __reversed__(self) -> _node_list:
         return _node_list(self.graph, "prev" if self.direction == "next" else "next")
+
+
+def _is_there(module: GraphModule, path: str) -> bool:
+    """Whether a module has a submodule, parameter or buffer at a path."""
+    prefix, _, name = path.rpartition(".")
+    try:
+        parent = module.get_submodule(prefix)
+    except AttributeError:
+        warnings.warn(f"Failed to fetch module {prefix}!", stacklevel=3)
+        return False
+    found = getattr(parent, name, None)
+    return isinstance(found, Module | Parameter) or name in parent._buffers
 
 
 class Graph:
@@ -172,7 +187,14 @@ class Graph:
         return self.create_node("placeholder", name, args=args, type_expr=type_expr)
 
     def get_attr(self, qualified_name: str, type_expr: Any | None = None) -> Node:
-        """A parameter or other attribute of the module, by its path."""
+        """A parameter or other attribute of the module, by its path. Warns if the module has none of that name."""
+        if self.owning_module is not None and not _is_there(self.owning_module, qualified_name):
+            warnings.warn(
+                "Attempted to insert a get_attr Node with no underlying reference in the owning GraphModule! Call "
+                "GraphModule.add_submodule to add the necessary submodule, GraphModule.add_parameter to add the "
+                "necessary Parameter, or nn.Module.register_buffer to add the necessary buffer",
+                stacklevel=2,
+            )
         return self.create_node("get_attr", qualified_name, type_expr=type_expr)
 
     def call_module(
@@ -182,7 +204,9 @@ class Graph:
         kwargs: dict[str, Argument] | None = None,
         type_expr: Any | None = None,
     ) -> Node:
-        """A call of a submodule, by its path."""
+        """A call of a submodule, by its path. AttributeError if the graph's module has none of that name."""
+        if self.owning_module is not None:
+            self.owning_module.get_submodule(module_name)
         return self.create_node("call_module", module_name, args, kwargs, type_expr=type_expr)
 
     def call_method(

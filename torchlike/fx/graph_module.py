@@ -306,6 +306,11 @@ class GraphModule(Module):
             hook(made)
         return made
 
+    def _replicate_for_data_parallel(self) -> GraphModule:
+        made = self.__copy__()
+        made.__dict__.update(super()._replicate_for_data_parallel().__dict__)
+        return made
+
     def __copy__(self) -> GraphModule:
         made = GraphModule(self, copy.deepcopy(self.graph), type(self).__name__)
         made.meta = self.meta

@@ -34,7 +34,10 @@ _RANDOM = frozenset((
     "bernoulli", "dropout", "multinomial", "normal", "poisson", "rand", "rand_like", "randint", "randint_like", "randn",
     "randn_like", "randperm",
 ))  # fmt: skip
-_ASSERTS = frozenset(("_assert", "_assert_is_none", "_assert_async", "_assert_scalar"))
+_KEPT = frozenset((
+    "_assert", "_assert_is_none", "_assert_async", "_assert_scalar", "_record_function_enter",
+    "_record_function_enter_new", "_record_function_exit",
+))  # fmt: skip
 
 
 def has_side_effect(fn: Callable) -> Callable:
@@ -85,6 +88,8 @@ def _type_repr(obj: object) -> str:
 
 def _format_arg(arg: object, max_list_len: float = float("inf")) -> str:
     """How str(graph) writes an argument."""
+    if hasattr(arg, "_custom_fx_repr_fn"):
+        return arg._custom_fx_repr_fn()
     if isinstance(arg, list | tuple):
         shown = [_format_arg(a) for i, a in enumerate(arg) if i < max_list_len]
         text = ", ".join(shown) + (f", ...[total_len={len(arg)}]" if len(arg) > len(shown) else "")
@@ -333,7 +338,7 @@ class Node:
             return True
         if impure_random and getattr(self.target, "__name__", "").partition(".")[0] in _RANDOM:
             return True
-        return getattr(self.target, "__name__", "") in _ASSERTS or self.target in _side_effectful_functions
+        return getattr(self.target, "__name__", "") in _KEPT or self.target in _side_effectful_functions
 
     def normalized_arguments(
         self,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import keyword
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -29,16 +30,19 @@ class ArgsKwargsPair(NamedTuple):
 
 
 def _signature_of_schema(schema: Any) -> inspect.Signature:
-    parameters = []
+    parameters: list[inspect.Parameter] = []
     for a in schema.arguments:
         kind = inspect.Parameter.KEYWORD_ONLY if a.kwarg_only else inspect.Parameter.POSITIONAL_OR_KEYWORD
+        if keyword.iskeyword(a.name):  # "from" of random_
+            kind = inspect.Parameter.POSITIONAL_ONLY
+            parameters = [p.replace(kind=kind) for p in parameters]
         default = a.default_value if a.has_default_value() else inspect.Parameter.empty
         name = "input" if a.name == "self" else a.name
         parameters.append(inspect.Parameter(name, kind, default=default))
     return inspect.Signature(parameters)
 
 
-def get_signature_for_torch_op(op: Callable, return_schemas: bool = False) -> Any:
+def get_signature_for_torch_op(op: Any, return_schemas: bool = False) -> Any:
     """The signatures of an operator, one for each overload; None if it is no operator.
 
     Args:
@@ -58,19 +62,23 @@ def get_signature_for_torch_op(op: Callable, return_schemas: bool = False) -> An
 def _packet(op: Any) -> OpOverloadPacket | None:
     name = getattr(op, "__name__", "")
     try:
-        return getattr(ops.aten, name) if is_ours(op) else None
+        found = getattr(ops.aten, name) if is_ours(op) else None
     except AttributeError:
         return None
+    return found if isinstance(found, OpOverloadPacket) else None
 
 
-def check_for_mutable_operation(target: Callable, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+def check_for_mutable_operation(target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
     """Raise RuntimeError if an operator changes its arguments."""
     schemas = get_signature_for_torch_op(target, return_schemas=True)[1] or ()
     fitting = [
         s for sig, s in zip(map(_signature_of_schema, schemas), schemas, strict=True) if _fits(sig, args, kwargs)
     ]
-    if fitting and all(schema.is_mutable for schema in fitting):
-        raise RuntimeError(f"Tried to trace mutable operation {fitting[0]}. FX only supports functional code")
+    if len(fitting) == 1 and fitting[0].is_mutable:  # where several fit, PyTorch does not choose
+        raise RuntimeError(
+            f"Tried to trace mutable operation {fitting[0]}. FX only supports functional code, so operations "
+            "that mutate operands in-place (e.g. via `out` arguments) are not supported"
+        )
 
 
 def _fits(signature: inspect.Signature, args: tuple, kwargs: dict) -> bool:

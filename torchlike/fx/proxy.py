@@ -24,6 +24,7 @@ from torchlike.fx import traceback as fx_traceback
 from torchlike.fx._compatibility import compatibility as compatibility
 from torchlike.fx.graph import Graph
 from torchlike.fx.node import Argument, Node, Target, map_aggregate
+from torchlike.fx.operator_schemas import check_for_mutable_operation
 from torchlike.interop.alias import missing_names
 from torchlike.overrides import is_tensor_method_or_property
 
@@ -104,6 +105,7 @@ class TracerBase:
     ) -> Node:
         """Add a step to the graph; all steps are added here. See :meth:`torch.fx.Graph.create_node`."""
         if kind == "call_function" and self.check_mutable_operations:
+            check_for_mutable_operation(target, args, kwargs)
             _refuse_mutation(target)
         node = self.graph.create_node(kind, target, args, kwargs, name, type_expr)
         scope = getattr(self, "scope", None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from functools import wraps
 from graphlib import CycleError, TopologicalSorter
@@ -39,7 +40,9 @@ def this_before_that_pass_constraint(this: Callable, that: Callable) -> Callable
     return lambda a, b: not (a is that and b is this)
 
 
-def _validate_pass_schedule_constraint(constraint: Callable[[Callable, Callable], bool], passes: list[Callable]) -> None:
+def _validate_pass_schedule_constraint(
+    constraint: Callable[[Callable, Callable], bool], passes: list[Callable]
+) -> None:
     """Raise RuntimeError if the order of the passes breaks the constraint."""
     for i, a in enumerate(passes):
         for j, b in enumerate(passes[i + 1 :], i + 1):
@@ -109,7 +112,11 @@ class PassManager:
         self.passes, self._validated = _topological_sort_passes(self.passes, self.constraints), True
 
     def add_checks(self, check: Callable) -> None:
-        """Call ``check`` of the module after each pass, if checks are run."""
+        """Call ``check(module)`` after each pass, if checks are run. TypeError for what takes other arguments."""
+        if not callable(check):
+            raise TypeError(f"{check!r} is not a callable object")
+        if len(inspect.signature(check).parameters) != 1:
+            raise TypeError("PassManager check function should only take in one variable, a module")
         self.check = check  # type: ignore[method-assign]
 
     def check(self, module: Module) -> None:
