@@ -245,12 +245,20 @@ def test_linear_cross_entropy_loss(kwargs):
 @story
 def test_options_of_linear_cross_entropy(t):
     make = t.nn.LinearCrossEntropyOptions
-    wrong = [{"chunking_method": "x"}, {"acc_policy": None}, {"batch_chunk_size": -1}, {"acc_dtype": t.int64}]
+    methods = ["aspect_ratio", "aspect_ratio:2", "aspect_ratio:01"]
+    wrong = [
+        *({"chunking_method": f"aspect_ratio:{n}"} for n in ("", "0", "-1", "1.5", "2:3")),
+        {"chunking_method": "x"},
+        {"acc_policy": None},
+        {"batch_chunk_size": -1},
+        {"acc_dtype": t.int64},
+    ]
     loss = t.nn.LinearCrossEntropyLoss(4, 5, options=make(acc_policy="accurate"))
     with t.no_grad():
         loss.linear.weight.copy_(ramp(t, 5, 4))
     return (
-        repr(make(acc_dtype=t.float64)), make() == make(), [said(lambda w=w: make(**w)) for w in wrong], repr(loss),
+        repr(make(acc_dtype=t.float64)), [repr(make(chunking_method=m)) for m in methods], make() == make(),
+        [said(lambda w=w: make(**w)) for w in wrong], repr(loss),
         loss(ramp(t, 3, 4, dtype=t.float32), t.tensor([1, 2, 3])),
         said(lambda: t.nn.LinearCrossEntropyLoss(4, 5, weight=t.ones(4))),
     )  # fmt: skip

@@ -1,5 +1,6 @@
 """How PyTorch computes a linear map and a cross entropy in chunks."""
 
+import re
 from dataclasses import dataclass
 
 from torchlike._base.dtypes import bfloat16, float16, float32, float64
@@ -7,6 +8,7 @@ from torchlike._base.dtypes import dtype as Dtype
 
 __all__ = ["LinearCrossEntropyOptions"]
 
+_METHOD = re.compile("auto|aspect_ratio(:0*[1-9][0-9]*)?")
 _POLICIES = ("accurate", "balanced", "compact", "auto")
 
 
@@ -25,7 +27,7 @@ class LinearCrossEntropyOptions:
     acc_dtype: Dtype | None = None
 
     def __post_init__(self) -> None:
-        if self.chunking_method not in (None, "auto"):
+        if self.chunking_method is not None and not _METHOD.fullmatch(self.chunking_method):
             raise ValueError(f"invalid chunking_method: {self.chunking_method!r}")
         if self.acc_policy not in _POLICIES:
             raise ValueError(f"invalid acc_policy: {self.acc_policy!r}")
