@@ -4,7 +4,6 @@ import functools
 import importlib
 import inspect
 import sys
-import threading
 import warnings
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -61,9 +60,6 @@ def has_torch_function_unary(tensor: Any) -> bool:
 
 def has_torch_function_variadic(*relevant_args: Any) -> bool:
     """``has_torch_function(relevant_args)``."""
-    if _redispatched.once:
-        _redispatched.once = False
-        return False
     return core.asked(relevant_args)
 
 
@@ -338,20 +334,11 @@ def redispatch_function(func: Callable, types: Iterable[type], args: tuple, kwar
     entry = core.of(func)
     if entry is not None:
         return (entry.original or func)(*args, **(kwargs or {}))
-    before, _redispatched.once = _redispatched.once, True
+    before, core.redispatched.once = core.redispatched.once, True
     try:
         return func(*args, **(kwargs or {}))
     finally:
-        _redispatched.once = before
-
-
-class _Redispatched(threading.local):
-    """Whether the function that runs has been handed over: the next question of :func:`has_torch_function` is its."""
-
-    once = False
-
-
-_redispatched = _Redispatched()
+        core.redispatched.once = before
 
 
 # -- names, derived from what was published ---------------------------------------------------------

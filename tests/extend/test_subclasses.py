@@ -570,6 +570,28 @@ def test_functions_that_ask_are_redispatched_once():
     agree(run)
 
 
+def test_backward_is_redispatched_once():
+    """The names that handlers see differ where PyTorch's functions are made of others."""
+
+    def run(t):
+        seen = []
+
+        class Seen(t.Tensor):
+            @classmethod
+            def __torch_function__(cls, func, types, args=(), kwargs=None):
+                seen.append(func.__name__)
+                return t.overrides.redispatch_function(func, types, args, kwargs or {})
+
+        x, seed = t.ones(2).as_subclass(Seen).requires_grad_(), t.ones(()).as_subclass(Seen)
+        (x * 2).sum().backward()
+        t.autograd.backward((x * 3).sum().as_subclass(Seen), seed)
+        (found,) = t.autograd.grad((x * 2).sum(), x)
+        t._assert(x.sum() > 0, "positive")
+        return names(x.grad), names(found), "backward" in seen, "grad" in seen
+
+    agree(run)
+
+
 def test_what_is_not_overridden():
     agree(lambda t: [f in t.overrides.get_ignored_functions() for f in (t.Tensor.as_subclass, t.no_grad, t.finfo)])
 

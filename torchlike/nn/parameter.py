@@ -92,8 +92,9 @@ class Parameter(Tensor, metaclass=_ParameterMeta):
         marked = mark(detached(data), requires_grad)
         if type(marked) is not type(data):
             raise RuntimeError(
-                f"Parameter(): detach() of a {type(data).__name__} gave a {type(marked).__name__}; "
-                "make detach() keep the class, or pass data.as_subclass(torch.Tensor)"
+                f"Creating a Parameter from an instance of type {type(data).__name__} requires that detach() returns "
+                f"an instance of the same type, but it gave a {type(marked).__name__}; make detach() keep the class, "
+                "or pass data.as_subclass(torch.Tensor)"
             )
         marked._is_param = True
         return marked

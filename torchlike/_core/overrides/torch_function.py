@@ -7,6 +7,7 @@ in the process may. What the library calls itself it calls behind the doors, or 
 from __future__ import annotations
 
 import functools
+import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -235,8 +236,20 @@ def types_of(
     return tuple([type_of(x) for x in found])
 
 
+class _Redispatched(threading.local):
+    """Whether the function that runs has been handed over: the next question whether arguments override is its."""
+
+    once = False
+
+
+redispatched = _Redispatched()
+
+
 def asked(values: Sequence[Any]) -> bool:
     """Whether a mode is active, or any of ``values`` overrides. Without values nothing does."""
+    if redispatched.once:
+        redispatched.once = False
+        return False
     off = state.overrides_off
     if state.function_modes and off < 2:
         return bool(values)
