@@ -108,6 +108,8 @@ torch.fx.passes.shape_prop ShapeProp TensorMetadata _extract_tensor_metadata
 torch.fx.passes.split_module split_module
 torch.fx.experimental.proxy_tensor make_fx get_proxy_mode ProxyTorchDispatchMode PythonKeyTracer
 torch.fx.experimental.optimization fuse
+torch.fx.experimental.const_fold FoldedGraphModule get_unique_attr_name_in_module split_const_subgraphs
+torch.fx.experimental.rewriter AST_Rewriter RewritingTracer
 torch.fx._compatibility compatibility
 functorch make_fx
 torch.fx.proxy GraphAppendingTracer Proxy TracerBase

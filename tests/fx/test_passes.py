@@ -1,11 +1,14 @@
 """Programs over graphs: what they make of them is what PyTorch's make."""
 
+import copy
 import operator
+import pickle
 import warnings
 
 import pytest
 import torch
 import torch.fx.annotate
+import torch.fx.experimental.const_fold
 import torch.fx.experimental.proxy_tensor
 import torch.fx.passes.dialect.common.cse_pass
 import torch.fx.passes.graph_manipulation
@@ -475,15 +478,88 @@ def test_sources(t):
     ]  # fmt: skip
 
 
+def network(t, forward):
+    class Net(t.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.a, self.b = (t.nn.Parameter(t.full((2, 3), v), v < 4) for v in (2.0, 5.0))
+            self.bn, self.deep = t.nn.BatchNorm1d(3).eval(), t.nn.Sequential(t.nn.Sequential(t.nn.Tanh()), t.nn.ReLU())
+            self.t = t
+
+    Net.forward = forward
+    return Net()
+
+
+def folded(t, forward, skipped="nothing"):
+    """What becomes of a function of a network and an argument, before and after its constants are folded."""
+    gm = t.fx.symbolic_trace(network(t, forward))
+    for n in gm.graph.nodes:
+        n.meta["was"] = n.name
+    made = t.fx.experimental.const_fold.split_const_subgraphs(gm, lambda n: n.name == skipped)
+    const, name = made.const_subgraph_module, made.fx_const_folded_attrs_name
+    return [
+        made.code, const and const.code, name, made.device_for_folded_attrs, [m for m, _ in made.named_modules()],
+        [(n.name, n.meta.get("was")) for n in made.graph.nodes], sorted(made.state_dict()),
+        [said(lambda: made(t.ones(2, 3)), "^.{30}") for _ in range(2)],
+        [(p, v) for p, v in made.named_parameters()], made.has_folding_been_run,
+    ]  # fmt: skip
+
+
+FOLDED = {
+    "one": lambda s, x: s.a + s.b + x,
+    "several": lambda s, x: (x + 1) * (s.a * 2) + (x * 2) * (s.b * 4) + (s.a * 2)[0],
+    "modules": lambda s, x: s.deep(s.bn(s.a)) + s.deep(x),
+    "none": lambda s, x: x + s.a,
+    "everything": lambda s, x: s.a * 2,
+    "containers": lambda s, x: {"k": s.a * 2, "l": [s.b * 3, x, s.a > 0]},
+    "integers": lambda s, x: (x + s.a.size(0), s.a.dim() > 1),
+    "effects stay": lambda s, x: (s.t._assert(s.a.sum() > 0, "no"), x + s.a * 2)[1],
+    "nothing is used": lambda s, x: (s.b.mul_(2), x + s.b)[1],
+}
+
+
+@pytest.mark.parametrize("name", FOLDED)
+def test_folded_constants(name):
+    agree(lambda t: folded(t, FOLDED[name]))
+
+
+@story
+def test_folding(t):
+    fold = t.fx.experimental.const_fold
+    made = fold.split_const_subgraphs(network(t, FOLDED["one"]))
+    made.run_folding()
+    made(t.ones(2, 3)).sum().backward()
+    root = t.nn.Module()
+    root.a_1 = root.a_2 = 1
+    return [
+        made._FX_CONST_FOLDED_ATTRS.grad, said(made.run_folding),
+        folded(t, lambda s, x: x + s.a.neg() * s.a.exp(), "mul"), folded(t, lambda s, x: x + s.a.neg(), "a"),
+        said(lambda: fold.split_const_subgraphs(network(t, lambda s, x: s.a.tolist()))(1), "^.*'detach'"),
+        [fold.get_unique_attr_name_in_module(root, n) for n in ("a", "a_1", "a_5", "0q", "q.w", "forward")],
+        said(lambda: fold.get_unique_attr_name_in_module(root, ""), "^"),
+    ]  # fmt: skip
+
+
+def test_copies_of_what_is_folded():
+    """PyTorch's copies never fold: they raise, or compute with empty parameters; and keywords are lost."""
+    made = torchlike.fx.experimental.const_fold.split_const_subgraphs(network(torchlike, FOLDED["one"]))
+    x = torchlike.ones(2, 3)
+    for again in (copy.deepcopy(made), copy.copy(made), pickle.loads(pickle.dumps(made))):
+        assert again(x=x).tolist() == [[8.0] * 3] * 2
+
+
 def test_what_is_refused():
     """By name, and when it is used."""
     gm = torchlike.fx.symbolic_trace(lambda x: x)
+    alike = network(torchlike, lambda s, x: s.d_a(s.a) + s.d.a(x))
+    alike.d_a, alike.d = torchlike.nn.Tanh(), torchlike.nn.ModuleDict({"a": torchlike.nn.ReLU()})
     for call, words in (
         (lambda: gm.print_readable(colored=True), "python_code.colored=True"),
         (lambda: torchlike.fx.experimental.optimization.optimize_for_inference(gm), "optimize_for_inference"),
         (lambda: torchlike.fx.passes.shape_prop.ShapeProp(gm, fake_mode=1), "fake_mode"),
         (lambda: torchlike.fx.proxy.MetaProxy(None), "MetaProxy"),
         (lambda: gm.graph.output_node().format_node(include_tensor_metadata=True), "include_tensor_metadata"),
+        (lambda: torchlike.fx.experimental.const_fold.split_const_subgraphs(alike), "module d.a would be d_a"),
         (lambda: torchlike.fx.passes.operator_support.OperatorSupport({"a": ([],)}), "dtypes of arguments"),
     ):
         with pytest.raises(NotImplementedError, match=words):

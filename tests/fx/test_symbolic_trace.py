@@ -2,18 +2,25 @@
 
 import contextlib
 import copy
+import dataclasses
 import io
 import operator
 import pickle
 import threading
+import typing
 
 import pytest
 import torch
+import torch.fx.annotate
+import torch.fx.experimental.rewriter
+import torch.fx.tensor_type
 from both import agree, plain
 from fx_programs import PROGRAMS, filled, numbers
 from story_kit import said, story
 
 import torchlike
+
+annotate = torch.fx.annotate.annotate  # PyTorch's rewritten code looks it up here
 
 
 def traced(t, name):
@@ -400,3 +407,127 @@ def test_operators_whose_names_end_like_those_that_write(t):
 
     found = [[node.name for node in Strict().trace(lambda x: (x & x, x | x, x ^ x)).nodes]]
     return [*found, said(lambda: Strict().trace(lambda x: t.relu_(x)), "Tried to trace mutable operation")]
+
+
+def asserting():
+    """Functions whose assertions are to become steps; PyTorch rewrites none that has a closure or is global."""
+
+    def in_loops(a):
+        for i in range(2):
+            if i:
+                assert a.sum() > i, "z"
+        return a
+
+    def annotated(a):
+        x: int = 3
+        y: float = a + x
+        return y
+
+    def twice(a: int):
+        y: float = a
+        return y
+
+    def inner(a, *, k=3):
+        def f(b):
+            assert b > 0
+            c: 3 = b + 1
+            return c
+
+        assert a
+        return f(a) + k
+
+    def stars(*a, **k):
+        assert a, k
+        return a
+
+    def both_sides(a):
+        assert a == 1 and a == 2
+
+    return in_loops, annotated, twice, inner, stars, both_sides
+
+
+def rewritten(t, root):
+    made = t.fx.experimental.rewriter.RewritingTracer()
+    graph = made.trace(root)
+    return t.fx.GraphModule(made.root, graph).code, [(n.op, n.name, n.type) for n in graph.nodes]
+
+
+@pytest.mark.parametrize("function", asserting(), ids=lambda f: f.__name__)
+def test_assertions_become_steps(function):
+    agree(lambda t: said(lambda: rewritten(t, function), "^.{40}"))
+
+
+@story
+def test_assertions_of_modules(t):
+    class Net(t.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.l, self.w = t.nn.Linear(2, 2), t.nn.Parameter(t.ones(2))
+
+        def forward(self, x, y: int = 3, *, z=2):
+            assert y == z, f"{1}"
+            return self.l(x) + self.w
+
+    net, tracer = Net(), t.fx.experimental.rewriter.RewritingTracer()
+    gm = t.fx.GraphModule(tracer.trace(net) and tracer.root, tracer.graph)
+    return [
+        gm.code, gm.l is net.l, gm.w is net.w, tracer.root is net, type(tracer.root).__name__, tracer.graph.lint(),
+        said(lambda: gm(t.ones(1, 2), z=4)), gm(t.ones(1, 2), 2).shape, rewritten(t, t.nn.Linear(2, 2))[0],
+    ]  # fmt: skip
+
+
+def checked(x):
+    """A function of the module: PyTorch refuses to rewrite it."""
+    assert x == 1, "no"
+    y: float
+    y = x
+    return y
+
+
+def test_rewriting_where_pytorch_fails():
+    """Closures, in which PyTorch's code finds other values; private names, ``super``, methods and global functions."""
+    n = 7
+
+    class Base(torchlike.nn.Module):
+        def forward(self, x):
+            return x * 2
+
+    class Net(Base):
+        def forward(self, x):
+            assert x == n, "no"
+            return self.__private(super().forward(x))
+
+        def __private(self, x):
+            @dataclasses.dataclass
+            class Two:
+                a: int = n
+
+            return x + Two().a
+
+    seven = rewritten(torchlike, Net())
+    assert "x == 7" in seven[0] and "mul + 7" in seven[0]
+    assert "torch._assert(eq, 'no')" in rewritten(torchlike, checked)[0]
+    rewrite = torchlike.fx.experimental.rewriter.AST_Rewriter().rewrite
+    again = rewrite(checked)
+    assert (again.__doc__, again.__qualname__, again.__code__.co_firstlineno, again(1)) == (
+        checked.__doc__, checked.__qualname__, checked.__code__.co_firstlineno, 1,
+    )  # fmt: skip
+    with pytest.raises(AssertionError, match="^no$"):
+        again(2)
+    assert rewrite(plain) is plain and rewrite(f := lambda x: x) is f
+
+
+@story
+def test_annotations_that_are_no_classes(t):
+    T, Dyn = t.fx.tensor_type.TensorType, t.fx.tensor_type.Dyn
+
+    class Net(t.nn.Module):
+        def forward(self, x: T((1, 2, Dyn)), y: Dyn, z: T[Dyn, 3], a: list[T((1,))], b: 3, c: T(())) -> T((1,)):
+            return x + y
+
+    class Bare(t.nn.Module):
+        def forward(self, x: typing.List, y: typing.Tuple, z: typing.Dict, a: typing.Callable):  # noqa: UP006
+            return x
+
+    gm, bare = t.fx.symbolic_trace(Net()), t.fx.symbolic_trace(Bare())
+    return gm.code, str(gm.graph), gm(t.ones(2), *range(5)), copy.deepcopy(gm).code, bare.code, str(bare.graph)

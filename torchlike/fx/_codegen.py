@@ -19,6 +19,7 @@ from torchlike.fx._names import CUSTOM_BUILTINS, Identity, Namespace
 from torchlike.fx._qualified import PACKAGE, is_operator, public_module, qualified_name, type_text
 from torchlike.fx._shapes import shape_note
 from torchlike.fx.node import Node
+from torchlike.fx.tensor_type import TensorType
 from torchlike.utils import _pytree as pytree
 
 TransformCodeFunc = Callable[[list[str]], list[str]]
@@ -206,11 +207,16 @@ class Writer:
             return "()"
         if kind is type(None):
             return "NoneType"
+        if isinstance(kind, TensorType):
+            sizes = ",".join(map(self.type_of, kind.__args__))
+            return self.use(type_text(TensorType), TensorType) + (f"[{sizes}]" if sizes else "")
         if isinstance(kind, types.UnionType):
             return "|".join(self.type_of(a) for a in kind.__args__)
         name = type_text(kind)
         arguments = typing.get_args(kind)
         origin = typing.get_origin(kind)
+        if origin is not None and "[" not in name:
+            return self.use(type_text(origin), origin)
         if origin is not None and not arguments:
             return self.use(name.partition("[")[0] if origin is tuple else _dotted(origin), _bare(kind, origin))
         if origin is not None:

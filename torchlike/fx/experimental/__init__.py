@@ -1,4 +1,4 @@
-"""torch.fx.experimental: graphs of aten calls, and changes of networks for inference."""
+"""torch.fx.experimental: graphs of aten calls, assertions as steps, and changes of networks for inference."""
 
 from torchlike.interop.lazy import on_first_use
 

@@ -216,7 +216,7 @@ class _Split:
 
     def _module_of(self, part: Partition, steps: dict[str, Node], paths: dict[str, str] | None) -> GraphModule:
         results = tuple(part.environment[steps[name]] for name in part.outputs)
-        part.graph.output(results[0] if len(results) == 1 and not self.tuples else (results or None))
+        part.graph.output(results[0] if len(results) == 1 and not self.tuples else results)
         if paths is not None:
             for node in self.part_of:
                 if node.op == "call_module" and self.part_of[node] is part:
