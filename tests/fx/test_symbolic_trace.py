@@ -531,3 +531,13 @@ def test_annotations_that_are_no_classes(t):
 
     gm, bare = t.fx.symbolic_trace(Net()), t.fx.symbolic_trace(Bare())
     return gm.code, str(gm.graph), gm(t.ones(2), *range(5)), copy.deepcopy(gm).code, bare.code, str(bare.graph)
+
+
+@story
+def test_annotations_survive_another_trace(t):
+    def f(x: t.Tensor, n: int = 2) -> t.Tensor:
+        return x * n
+
+    once = t.fx.symbolic_trace(f)
+    twice = t.fx.symbolic_trace(once)
+    return once.code, twice.code, [str(a) for a in once.forward.__annotations__], twice(t.ones(1))

@@ -38,7 +38,7 @@ def _compiled(src: str, names: dict[str, Any]) -> Callable:
     lines = src.splitlines(keepends=True)
     linecache.cache[file] = (len(src), None, lines, file)  # type: ignore[assignment]
     scope = dict(names)
-    exec(compile(src, file, "exec"), scope)
+    exec(compile(src, file, "exec", dont_inherit=True), scope)  # its annotations are no strings
     function = scope.pop("forward")
     weakref.finalize(function, linecache.cache.pop, file, None)
     return function
