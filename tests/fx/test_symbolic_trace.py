@@ -541,3 +541,19 @@ def test_annotations_survive_another_trace(t):
     once = t.fx.symbolic_trace(f)
     twice = t.fx.symbolic_trace(once)
     return once.code, twice.code, [str(a) for a in once.forward.__annotations__], twice(t.ones(1))
+
+
+@story
+def test_containers_of_a_module_are_taken_apart(t):
+    PH = t.fx.PH
+
+    class Net(t.nn.Module):
+        def forward(self, x):
+            return {"sum": x["a"] + sum(x["z"])}
+
+    given = {"x": {"a": PH, "z": [PH, PH]}}
+    values = {"a": t.ones(1), "z": [t.ones(1), t.ones(1) * 2]}
+    once = t.fx.symbolic_trace(Net(), concrete_args=given)
+    twice = t.fx.symbolic_trace(once)
+    again = t.fx.symbolic_trace(twice, concrete_args=given)
+    return [(gm.code, gm(values)) for gm in (once, twice, again)], pickle.loads(pickle.dumps(again))(values)

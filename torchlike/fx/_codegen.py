@@ -139,10 +139,12 @@ class PyTreeCodeGen(CodeGen):
         if not free_vars:
             return function
         leaves = [v.partition(" : ")[0].partition(" = ")[0].partition(":")[0] for v in free_vars]
-        given = ", ".join(name for name in names if name != "self")
+        if names[0] == "self":  # the structure has the module, too
+            leaves.insert(0, "self")
         typed = [v.partition(" = ")[0] for v in free_vars]
         notes = "".join([f"{v}; " for v in typed if ":" in v])
         function += f"\n    {notes}\n" if notes else ""
+        given = ", ".join(names)
         return f"{function}\n    {', '.join(leaves)}, = fx_pytree.tree_flatten_spec([{given}], self._in_spec)"
 
     def generate_output(self, output_args: Any, **_: Any) -> str:

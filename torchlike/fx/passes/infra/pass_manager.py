@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
+from contextlib import suppress
 from functools import wraps
 from graphlib import CycleError, TopologicalSorter
 from typing import Any
@@ -59,11 +60,16 @@ def _topological_sort_passes(passes: list[Callable], constraints: list[Callable]
     order: TopologicalSorter[int] = TopologicalSorter({i: () for i in places})
     for i in places:
         order.add(i, *[j for j in places if i != j and not all(c(passes[i], passes[j]) for c in constraints)])
-    try:
-        return [passes[i] for i in order.static_order()]
-    except CycleError as error:
-        stuck = [passes[i] for i in error.args[1]]
-        raise RuntimeError(f"Circular dependency detected within the following passes: {stuck}") from None
+    with suppress(CycleError):  # what is in no cycle is ordered all the same
+        order.prepare()
+    found: list[int] = []
+    while free := order.get_ready():
+        found += free
+        order.done(*free)
+    if len(found) < len(passes):
+        stuck = [passes[i] for i in places if i not in found]
+        raise RuntimeError(f"Circular dependency detected within the following passes: {stuck}")
+    return [passes[i] for i in found]
 
 
 class PassManager:
