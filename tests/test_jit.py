@@ -216,6 +216,26 @@ def test_internal_names(t):
     ]  # fmt: skip
 
 
+@story
+def test_bare_modules_hold_others(t):
+    class Net(t.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.held = t.nn.Module()
+            self.held.w, self.held.relu = t.nn.Parameter(t.ones(2)), t.nn.ReLU()
+
+        def forward(self, x):
+            return self.held.relu(x) + self.held.w
+
+    x = t.tensor([-1.0, 2.0])
+    graph = t.fx.symbolic_trace(Net())
+    made = [t.jit.script(Net()), t.jit.trace(Net(), x), t.jit.script(graph), t.jit.trace(graph, x)]
+    return [
+        *[m(x) for m in made], *[[name for name, _ in m.named_parameters()] for m in made], made[0].held.original_name,
+        type(made[0].held).__name__, type(t.jit.script(t.nn.Module())).__name__,
+    ]  # fmt: skip
+
+
 def ended(f):
     """What it gives, or the class of its error and the message's first line."""
     try:

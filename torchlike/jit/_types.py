@@ -194,7 +194,8 @@ def _class_of(kind: type, original: type) -> type:
         method = inspect.getattr_static(original, name)
         if name == "forward" or get_torchscript_modifier(method) == FunctionModifiers.EXPORT:
             body[name] = script_errors(method) if inspect.isfunction(method) else method
-    return types.new_class("RecursiveScriptModule", (original, kind), exec_body=lambda space: space.update(body))
+    bases = (kind,) if issubclass(kind, original) else (original, kind)  # of a bare Module
+    return types.new_class("RecursiveScriptModule", bases, exec_body=lambda space: space.update(body))
 
 
 def _demand_initialized(module: Module) -> None:
@@ -221,7 +222,7 @@ def copied(module: Module, kind: type, memo: dict[int, Any], *, shared: bool = F
     if kind is not Module:
         _demand_initialized(module)
     cls: Any = original if kind is Module else _class_of(kind, original)
-    new = cls.__new__(cls)
+    new = object.__new__(cls)  # a GraphModule's own makes a class without the graph
     memo[id(module)] = new
     state, kept = dict(module.__dict__), ("_parameters", "_buffers") if shared else ()
     for name, value in state.items():
