@@ -497,19 +497,7 @@ class _OfLoss(_Task):
     def __init__(self, root: Node, keep: bool) -> None:
         self.id, self.node, self.callbacks, self.around = next(_task_ids), None, (), _NOT_ENTERED
         self.keep, self.ready, self.buffers = keep, [], {}
-        self.awaited = awaited = {root: 0}
-        stack = [root]
-        for node in stack:  # which grows
-            for edge in node._edges:
-                if edge is None:
-                    continue
-                target = edge[0]
-                if target in awaited:
-                    awaited[target] += 1
-                elif target is not None:
-                    awaited[target] = 1
-                    if target._edges:
-                        stack.append(target)
+        self.awaited = _count_below({root: 0})
 
     def enter(self) -> None:
         if self.around is _NOT_ENTERED:
@@ -529,7 +517,11 @@ def _broadcasts(shape: Shape, to: Shape) -> bool:
 
 def _count_edges(roots: Sequence[Any], ends: Collection[Node] = ()) -> dict[Any, int]:
     """{node: number of edges into it} over the graph below the roots, down to ``ends``."""
-    awaited = {roots[0][0]: 0} if len(roots) == 1 else dict.fromkeys([node for node, _ in roots], 0)
+    return _count_below({roots[0][0]: 0} if len(roots) == 1 else dict.fromkeys([node for node, _ in roots], 0), ends)
+
+
+def _count_below(awaited: dict[Any, int], ends: Collection[Node] = ()) -> dict[Any, int]:
+    """The counts of some nodes, with those of all below them."""
     stack = list(awaited)
     for node in stack:  # which grows
         if ends and node in ends:
