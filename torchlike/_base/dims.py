@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import NoReturn
 
@@ -164,3 +165,8 @@ def check_even_split(name: str, length: int, dim: int, sections: int) -> None:
             f"torch.{name} attempted to split along dimension {dim}, but the size of the dimension {length} "
             f"is not divisible by the split_size {sections}!"
         )
+
+
+def uncountable(shape: Sequence[int], itemsize: int) -> bool:
+    """Whether an array has more bytes than 64 bits count. Lengths that are symbols do not tell."""
+    return all(isinstance(n, int) for n in shape) and math.prod(shape) * itemsize >= 2**63

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import functools
 import itertools
-import math
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -18,6 +17,7 @@ import jax
 import numpy as np
 from jax.sharding import SingleDeviceSharding
 
+from torchlike._base.dims import uncountable
 from torchlike._base.jaxprs import jaxpr_as_fun
 from torchlike._executor.pending import Array
 
@@ -151,7 +151,7 @@ def traced(function: Callable[..., Any], args: Sequence[Any], donated: Indices =
 def _demand_size(aval: Any) -> None:
     """RuntimeError for an array of more bytes than a number holds, at which XLA ends the process."""
     shape = getattr(aval, "shape", ())
-    if math.prod(shape) * getattr(aval.dtype, "itemsize", 1) >= 2**63:
+    if uncountable(shape, getattr(getattr(aval, "dtype", None), "itemsize", 1)):
         raise RuntimeError(f"Storage size calculation overflowed with sizes={list(shape)}")
 
 

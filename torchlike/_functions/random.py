@@ -1,12 +1,12 @@
 """Random tensors: the public forms of the operators in ``_ops.random``."""
 
-import math
 from functools import partial
 
 import numpy as np
 
 import torchlike._base.device as devices
 import torchlike._base.dtypes as dtypes
+from torchlike._base.dims import uncountable
 from torchlike._base.layout import has_overlap
 from torchlike._base.state import state
 from torchlike._core.conversion.factories import checked_size, demand_strided, empty, fitting_out, size_of
@@ -35,7 +35,7 @@ def _made(op, name, size, static, numbers, dtype, device, generator, requires_gr
         bools_or_none(name, requires_grad=requires_grad)
     if requires_grad and not (dtype.is_floating_point or dtype.is_complex):
         raise RuntimeError("Only Tensors of floating point and complex dtype can require gradients")
-    if math.prod(size) * dtype.itemsize >= 2**63:
+    if uncountable(size, dtype.itemsize):
         raise too_large(size, dtype.np)
     place = place or host.Place(size, dtype)
     if out is not None and tuple(out.shape) == tuple(size):
