@@ -3,18 +3,21 @@
 import contextlib
 import copy
 import dataclasses
+import importlib
 import io
 import operator
 import pickle
 import threading
 import typing
+from functools import partial
 
 import pytest
 import torch
 import torch.fx.annotate
+import torch.fx.experimental.const_fold
 import torch.fx.experimental.rewriter
 import torch.fx.tensor_type
-from both import agree, plain
+from both import agree, agree_error, plain
 from fx_programs import PROGRAMS, filled, numbers
 from story_kit import said, story
 
@@ -557,3 +560,14 @@ def test_containers_of_a_module_are_taken_apart(t):
     twice = t.fx.symbolic_trace(once)
     again = t.fx.symbolic_trace(twice, concrete_args=given)
     return [(gm.code, gm(values)) for gm in (once, twice, again)], pickle.loads(pickle.dumps(again))(values)
+
+
+@pytest.mark.parametrize("what", [3, "a", None, len, [].append, partial(print, 1), contextlib.ExitStack().close])
+def test_what_has_no_code_is_not_traced(what):
+    agree_error(lambda t: t.fx.symbolic_trace(what), "Expected FunctionType, got <class")
+
+
+def test_nothing_to_fold():
+    for lib in (torchlike, torch):
+        fold = importlib.import_module(f"{lib.__name__}.fx.experimental.const_fold").split_const_subgraphs
+        assert fold(lib.nn.ReLU()).run_folding() is None

@@ -260,6 +260,8 @@ class Tracer(TracerBase):
         Raises RuntimeError if concrete_args is a tuple of another length than the function takes.
         """
         function: Any = inspect.unwrap(root_fn)
+        if not isinstance(function, types.FunctionType):
+            raise AssertionError(f"Expected FunctionType, got {type(function)}: give a module or a Python function")
         code = function.__code__
         total = code.co_argcount + code.co_kwonlyargcount
         names = list(code.co_varnames[:total])

@@ -56,14 +56,14 @@ class FoldedGraphModule(GraphModule):
             self.run_folding()
 
     def run_folding(self) -> None:
-        """Run the constant part. The first call of the module does, if this was not called.
+        """Run the constant part, if there is one. The first call of the module does, if this was not called.
 
         Raises:
-            AssertionError: there is no such part, or it has run. AttributeError: a result is no tensor and no integer.
+            AssertionError: it has run. AttributeError: a result is no tensor and no integer.
         """
         name = self.fx_const_folded_attrs_name
         if self.const_subgraph_module is None or name is None:
-            raise AssertionError("There is nothing to fold: const_subgraph_module or its attribute's name is None")
+            return
         if self.has_folding_been_run:
             raise AssertionError("Folding has already been run")
         results = self.const_subgraph_module()
