@@ -1,7 +1,9 @@
 """Two processes of a script, of PyTorch or torchlike."""
 
+import contextlib
 import json
 import os
+import random
 import socket
 import subprocess
 import sys
@@ -14,9 +16,12 @@ SIZE = 2
 
 
 def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
+    """A port that nobody listens at, below those that systems give out: it is used some time later."""
+    while True:
+        port = random.SystemRandom().randrange(20_000, 32_000)
+        with socket.socket() as probe, contextlib.suppress(OSError):
+            probe.bind(("", port))
+            return port
 
 
 def started(script, *arguments, **environment):
