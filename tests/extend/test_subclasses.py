@@ -544,15 +544,22 @@ def test_redispatch_function():
     agree(run)
 
 
+def redispatching(t):
+    """A class whose handler passes every call on, and the names of those that it was given."""
+    seen = []
+
+    class Seen(t.Tensor):
+        @classmethod
+        def __torch_function__(cls, func, types, args=(), kwargs=None):
+            seen.append(func.__name__)
+            return t.overrides.redispatch_function(func, types, args, kwargs or {})
+
+    return Seen, seen
+
+
 def test_functions_that_ask_are_redispatched_once():
     def run(t):
-        seen = []
-
-        class Seen(t.Tensor):
-            @classmethod
-            def __torch_function__(cls, func, types, args=(), kwargs=None):
-                seen.append(func.__name__)
-                return t.overrides.redispatch_function(func, types, args, kwargs or {})
+        Seen, seen = redispatching(t)
 
         def inner(x):
             if t.overrides.has_torch_function((x,)):
@@ -574,13 +581,7 @@ def test_backward_is_redispatched_once():
     """The names that handlers see differ where PyTorch's functions are made of others."""
 
     def run(t):
-        seen = []
-
-        class Seen(t.Tensor):
-            @classmethod
-            def __torch_function__(cls, func, types, args=(), kwargs=None):
-                seen.append(func.__name__)
-                return t.overrides.redispatch_function(func, types, args, kwargs or {})
+        Seen, seen = redispatching(t)
 
         x, seed = t.ones(2).as_subclass(Seen).requires_grad_(), t.ones(()).as_subclass(Seen)
         (x * 2).sum().backward()

@@ -167,6 +167,9 @@ def check_even_split(name: str, length: int, dim: int, sections: int) -> None:
         )
 
 
-def uncountable(shape: Sequence[int], itemsize: int) -> bool:
-    """Whether an array has more bytes than 64 bits count. Lengths that are symbols do not tell."""
-    return all(isinstance(n, int) for n in shape) and math.prod(shape) * itemsize >= 2**63
+def demand_countable(shape: Sequence[int], itemsize: int, name: str = "") -> None:
+    """RuntimeError for an array of more bytes than 64 bits count. Lengths that are symbols do not tell."""
+    if all(isinstance(n, int) for n in shape) and math.prod(shape) * itemsize >= 2**63:
+        raise RuntimeError(
+            f"Storage size calculation overflowed with sizes={list(shape)}" + (f" (in {name})" if name else "")
+        )

@@ -11,6 +11,7 @@ from torchlike._composites._register import made
 from torchlike._composites.gradients import pulled
 from torchlike._core.dispatch.bind import FUNCTIONS
 from torchlike._core.tensor.tensor import Tensor
+from torchlike._utils import _unflatten_dense_tensors
 from torchlike.nn import functional
 
 _aten = ops.aten
@@ -134,9 +135,7 @@ made("_functional_sym_constrain_range(Scalar size, int? min, int? max, Tensor de
 made("_grad_sum_to_size(Tensor(a) self, int[]? size) -> Tensor(a)")(
     lambda self, size: self if size is None else self.sum_to_size(size)
 )
-made("_has_compatible_shallow_copy_type(Tensor self, Tensor from) -> bool")(
-    lambda self, other: self.layout is other.layout and self.device.type == other.device.type
-)
+made("_has_compatible_shallow_copy_type(Tensor self, Tensor from) -> bool")(_new["_has_compatible_shallow_copy_type"])
 
 
 @made("_autocast_to_full_precision(Tensor(a) self, bool cuda_enabled, bool cpu_enabled) -> Tensor(a)")
@@ -155,10 +154,7 @@ def _reduced(self: Tensor, cuda_enabled: bool, cpu_enabled: bool, cuda_dtype: An
 # -- parts of other calls --------------------------------------------------------------------------------
 
 
-@made("unflatten_dense_tensors(Tensor flat, Tensor[] tensors) -> Tensor[]")
-def _unflattened(flat: Tensor, tensors: list[Tensor]) -> list[Tensor]:
-    parts = flat.narrow(0, 0, sum(t.numel() for t in tensors)).split([t.numel() for t in tensors])
-    return [p.view(t.shape) for p, t in zip(parts, tensors, strict=True)]
+made("unflatten_dense_tensors(Tensor flat, Tensor[] tensors) -> Tensor[]")(_unflatten_dense_tensors)
 
 
 @made("_rowwise_prune(Tensor weight, Tensor mask, ScalarType compressed_indices_dtype) -> (Tensor, Tensor)")

@@ -17,7 +17,7 @@ import jax
 import numpy as np
 from jax.sharding import SingleDeviceSharding
 
-from torchlike._base.dims import uncountable
+from torchlike._base.dims import demand_countable
 from torchlike._base.jaxprs import jaxpr_as_fun
 from torchlike._executor.pending import Array
 
@@ -144,15 +144,9 @@ def traced(function: Callable[..., Any], args: Sequence[Any], donated: Indices =
         raise
     for equation in found.jaxpr.eqns:
         for var in equation.outvars:
-            _demand_size(var.aval)
+            aval = var.aval  # XLA ends the process at one of too many bytes
+            demand_countable(getattr(aval, "shape", ()), getattr(getattr(aval, "dtype", None), "itemsize", 1))
     return found
-
-
-def _demand_size(aval: Any) -> None:
-    """RuntimeError for an array of more bytes than a number holds, at which XLA ends the process."""
-    shape = getattr(aval, "shape", ())
-    if uncountable(shape, getattr(getattr(aval, "dtype", None), "itemsize", 1)):
-        raise RuntimeError(f"Storage size calculation overflowed with sizes={list(shape)}")
 
 
 class Known:

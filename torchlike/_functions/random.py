@@ -6,7 +6,7 @@ import numpy as np
 
 import torchlike._base.device as devices
 import torchlike._base.dtypes as dtypes
-from torchlike._base.dims import uncountable
+from torchlike._base.dims import demand_countable
 from torchlike._base.layout import has_overlap
 from torchlike._base.state import state
 from torchlike._core.conversion.factories import checked_size, demand_strided, empty, fitting_out, size_of
@@ -16,7 +16,6 @@ from torchlike._core.dispatch.out import call_out, put
 from torchlike._core.tensor import arguments
 from torchlike._core.tensor.arguments import bools, bools_or_none
 from torchlike._core.tensor.tensor import Tensor, value_of
-from torchlike._executor.immediate import too_large
 from torchlike._functions import host_samples as host
 from torchlike._functions import integer_ranges as ranges
 from torchlike._functions._install import both, function, method
@@ -35,8 +34,7 @@ def _made(op, name, size, static, numbers, dtype, device, generator, requires_gr
         bools_or_none(name, requires_grad=requires_grad)
     if requires_grad and not (dtype.is_floating_point or dtype.is_complex):
         raise RuntimeError("Only Tensors of floating point and complex dtype can require gradients")
-    if uncountable(size, dtype.itemsize):
-        raise too_large(size, dtype.np)
+    demand_countable(size, dtype.itemsize, name)
     place = place or host.Place(size, dtype)
     if out is not None and tuple(out.shape) == tuple(size):
         place = host.Place.of(out)

@@ -20,6 +20,15 @@ def matrices(name, x, what="A", low=False):
     floating(name, x, low)
 
 
+def demand_pivots(name, what, factors, pivots):
+    """RuntimeError unless there is a pivot for each row of the matrices ``factors``."""
+    if pivots.shape != factors.shape[:-1]:
+        raise RuntimeError(
+            f"{name}: Expected {what}.shape[:-1] and pivots.shape to be the same, but got pivots with shape "
+            f"{list(pivots.shape)} instead of {list(factors.shape[:-1])}"
+        )
+
+
 def demand_tolerances(name, self, **tolerances):
     """RuntimeError unless the tolerances are real, and one for each matrix or for all."""
     for which, x in tolerances.items():

@@ -7,7 +7,7 @@ import numpy as np
 from jax import lax
 
 from torchlike._base import result_layouts
-from torchlike._base.dims import uncountable
+from torchlike._base.dims import demand_countable
 from torchlike._base.dtypes import from_np, int64
 from torchlike._decl.op import op
 from torchlike._ops._elementwise import direction, wide
@@ -162,8 +162,7 @@ def _check_adaptive(name, self, output_size):
             f"{name}: elements of output_size must be greater than or equal to 0 but received {list(output_size)}"
         )
     made = (*self.shape[:-n], *output_size)
-    if uncountable(made, self.dtype.itemsize):
-        raise RuntimeError(f"Storage size calculation overflowed with sizes={list(made)} (in {name})")
+    demand_countable(made, self.dtype.itemsize, name)
     if 0 not in output_size and not jnp.issubdtype(self.dtype, jnp.floating):
         raise NotImplementedError(f"\"{name}\" not implemented for '{from_np(self.dtype).scalar_name}'")
     for i in range(self.ndim - n, self.ndim):

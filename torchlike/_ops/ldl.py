@@ -12,7 +12,7 @@ from torchlike._base.dtypes import from_np
 from torchlike._decl import rules
 from torchlike._decl.op import op
 from torchlike._ops._axes import type_name
-from torchlike._ops._square import broadcast_batches, pivots_outside, square
+from torchlike._ops._square import broadcast_batches, demand_pivots, pivots_outside, square
 
 _ALPHA = (1 + 17**0.5) / 8
 
@@ -201,11 +201,7 @@ def ldl_solve(LD, pivots, B, hermitian):
             f"Incompatible matrix sizes for {name}: each A matrix is {LD.shape[-1]} by {LD.shape[-1]} but each b "
             f"matrix is {B.shape[-2]} by {B.shape[-1]}"
         )
-    if pivots.shape != LD.shape[:-1]:
-        raise RuntimeError(
-            f"{name}: Expected LD.shape[:-1] and pivots.shape to be the same, but got pivots with shape "
-            f"{list(pivots.shape)} instead"
-        )
+    demand_pivots(name, "LD", LD, pivots)
     if not jnp.issubdtype(pivots.dtype, jnp.integer):
         raise RuntimeError(f"{name}: Expected pivots to be integers. Got {type_name(pivots)}")
     if LD.dtype != B.dtype:

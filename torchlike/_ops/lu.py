@@ -6,6 +6,7 @@ from jax import lax
 from torchlike._base import result_layouts
 from torchlike._decl.op import op
 from torchlike._ops._square import (
+    demand_pivots,
     diagonal,
     first_bad,
     first_zero,
@@ -170,11 +171,7 @@ def lu_solve(LU, pivots, B, left, adjoint):
             f"{name}: Number of pivots per batch should be same as the dimension of the matrix, {LU.shape[-1]}, got "
             f"pivots with shape {list(pivots.shape)}"
         )
-    if pivots.shape != LU.shape[:-1]:
-        raise RuntimeError(
-            f"{name}: Expected LU.shape[:-1] and pivots.shape to be the same, but got pivots with shape "
-            f"{list(pivots.shape)} instead of {list(LU.shape[:-1])}"
-        )
+    demand_pivots(name, "LU", LU, pivots)
     if not b.size:
         return b
     order = jnp.broadcast_to(_order(pivots, LU.shape[-1]), (*b.shape[:-2], LU.shape[-1]))

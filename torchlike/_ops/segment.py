@@ -4,6 +4,7 @@ import math
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from torchlike._decl.op import op
 from torchlike._ops._axes import axis_of
@@ -87,7 +88,7 @@ def _counted(ids, n, dtype):
 
 def _summed(marks, ids, n):
     """How many rows of each segment are marked: [segments, columns]."""
-    return jnp.zeros((n, marks.shape[1])).at[ids].add(marks, mode="drop")
+    return jnp.zeros((n, marks.shape[1]), np.int32).at[ids].add(marks, mode="drop")
 
 
 def _gradient_of_product(taken, rows, result, ids, initial):

@@ -15,6 +15,7 @@ import torchlike._base.device as devices
 import torchlike._base.dtypes as dtypes
 from torchlike._base import float8
 from torchlike._base.deterministic import unwritten
+from torchlike._base.dims import demand_countable
 from torchlike._base.frames import warn
 from torchlike._base.layout import contiguous_strides
 from torchlike._base.promotion import promote_types
@@ -29,7 +30,7 @@ from torchlike._core.conversion.convert import (
     tensor,
 )
 from torchlike._core.conversion.numbers import filling, of_number
-from torchlike._core.conversion.ramps import arange_values, demand_memory, elements, linspace_values, logspace_values
+from torchlike._core.conversion.ramps import arange_values, elements, linspace_values, logspace_values
 from torchlike._core.dispatch.inplace import demand_distinct
 from torchlike._core.dispatch.observers import made
 from torchlike._core.dispatch.out import demand_unrecorded, put
@@ -430,7 +431,7 @@ def range(start: Any, end: Any, step: Any = 1, *, out: OptTensor = None, dtype: 
     first, last, by = numbers = _range_numbers("range", start, end, step)
     kind = _range_kind("range", dtype, numbers, out)
     count = int((last - first) / by) + 1 if elements("range", first, last, float(by)) else 1
-    demand_memory(count, kind)
+    demand_countable((count,), kind.itemsize)
     wide = np.float64 if kind.is_floating_point else np.int64
     value = (first + np.arange(count, dtype=wide) * (by if kind.is_floating_point else int(by))).astype(kind.np)
     return _filled(value, dtype, device, requires_grad, out)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 import torchlike._base.dtypes as dtypes
+from torchlike._base.dims import demand_countable
 from torchlike._core.conversion.numbers import fitting
 
 _SPLIT = 2.0**27 + 1  # cuts a float64 into two halves whose products are exact
@@ -42,12 +43,6 @@ def elements(function: str, first: Any, last: Any, by: Any) -> int:
     return math.ceil(count)
 
 
-def demand_memory(count: int, kind: dtypes.dtype) -> None:
-    """RuntimeError for more elements than bytes can be counted."""
-    if count * kind.itemsize >= 2**63:
-        raise RuntimeError(f"Storage size calculation overflowed with sizes=[{count}]")
-
-
 @np.errstate(all="ignore")
 def arange_values(first: Any, last: Any, by: Any, kind: dtypes.dtype) -> np.ndarray:
     """``first + i * by`` for each i that stays before ``last``, in the arithmetic of ``kind``."""
@@ -56,7 +51,7 @@ def arange_values(first: Any, last: Any, by: Any, kind: dtypes.dtype) -> np.ndar
         if not by:
             raise ValueError("step must be nonzero")
     count = elements("arange", first, last, by)
-    demand_memory(count, kind)
+    demand_countable((count,), kind.itemsize)
     if not kind.is_floating_point:
         return (np.arange(count, dtype=np.int64) * np.int64(by) + np.int64(first)).astype(kind.np)
     if _is_exact(float(first), float(by), count, kind):
@@ -109,7 +104,7 @@ def _end(kind: dtypes.dtype, x: Any) -> Any:
 @np.errstate(all="ignore")
 def linspace_values(first: Any, last: Any, steps: int, kind: dtypes.dtype) -> np.ndarray:
     """``steps`` numbers from ``first`` to ``last``; RuntimeError if ``kind`` holds one of these not."""
-    demand_memory(steps, kind)
+    demand_countable((steps,), kind.itemsize)
     first, last = _end(kind, first), _end(kind, last)
     if kind.is_complex:
         value = np.empty(steps, kind.np)
@@ -130,10 +125,10 @@ def linspace_values(first: Any, last: Any, steps: int, kind: dtypes.dtype) -> np
 @np.errstate(all="ignore")
 def logspace_values(first: Any, last: Any, steps: int, base: float, kind: dtypes.dtype) -> np.ndarray:
     """``base`` to the powers of a ramp of :func:`linspace_values`."""
-    demand_memory(steps, kind)
+    demand_countable((steps,), kind.itemsize)
     wide = dtypes.complex128 if kind.is_complex else dtypes.float64
     first, last = _end(kind, first), _end(kind, last)
     return np.power(np.asarray(float(base)), linspace_values(first, last, steps, wide)).astype(kind.np)
 
 
-__all__ = ["arange_values", "demand_memory", "elements", "linspace_values", "logspace_values"]
+__all__ = ["arange_values", "elements", "linspace_values", "logspace_values"]
