@@ -37,14 +37,19 @@ def in_a_program(x):
     return x * 2
 
 
-def killed():
+def killed(victim=1):
     """In a backward, in which the others wait for gradients."""
     start(20)
     model = t.nn.parallel.DistributedDataParallel(t.nn.Linear(2, 2))
-    if RANK == 1:
+    if RANK == victim:
         model.module.weight.register_hook(lambda g: os.kill(os.getpid(), signal.SIGKILL))
     tell("killed", lambda: model(t.ones(1, 2)).sum().backward())
     tell("again", lambda: d.all_reduce(t.ones(1)))
+
+
+def first_killed():
+    """Rank 0 may keep nothing that the others need to say so."""
+    killed(victim=0)
 
 
 def late():

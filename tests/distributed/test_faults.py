@@ -23,6 +23,7 @@ FAULTS = {
             "again: rank 0": "all_reduce .*: an earlier collective failed: gradients of bucket 0",
         },
     ),
+    "first_killed": ({}, {"killed: rank 1": r"gradients of bucket 0 .*: after .* of 20 seconds rank 0 died or did"}),
     "of_a_mesh": (
         {},
         {

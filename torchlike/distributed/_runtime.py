@@ -15,6 +15,7 @@ import jax
 from jax._src import distributed, xla_bridge
 from jax._src.lib import _jax
 
+from torchlike.distributed._keeper import Keeper
 from torchlike.distributed._rendezvous import World
 
 CHUNK = 1 << 20  # bytes of a value of the store: what gRPC takes in one message
@@ -47,7 +48,7 @@ class _Connection:
         self.broken = ""  # why what hangs in the backend will never end
         self.run = ""  # a name of all processes for this run
         self.boards: Counter[str] = Counter()  # how many groups of a name there were
-        self.doubted = False  # whether somebody did not come in time
+        self.keeper: Keeper | None = None  # what keeps jax's service, if this process has started it
 
 
 connection = _Connection()
@@ -109,7 +110,7 @@ def _start(world: World, timeout: float) -> None:
         jax.config.update("jax_cpu_collectives_implementation", "gloo")
     shared, seconds = distributed.global_state, max(1.0, timeout)
     if world.serves:
-        shared.service = serve(world.address, world.size)
+        connection.keeper = _keeper_at(world)
     begun = threading.Event()
 
     def enter() -> None:
@@ -137,14 +138,11 @@ def _start(world: World, timeout: float) -> None:
     shared.process_id, shared.num_processes, shared.coordinator_address = world.rank, world.size, world.address
 
 
-def serve(address: str, size: int) -> Any:
-    """jax's coordination service at an address, for ``size`` processes; it lives as long as what is returned."""
-    host, _, port = address.rpartition(":")
-    near = host in ("127.0.0.1", "localhost", "[::1]", "::1")
-    place = f"127.0.0.1:{port}" if near else f"[::]:{port}"
-    return _jax.get_distributed_runtime_service(
-        place, size, heartbeat_timeout=100, shutdown_timeout=5, recoverable=True
-    )
+def _keeper_at(world: World) -> Keeper:
+    try:
+        return Keeper(world.address, world.size)
+    except OSError as error:
+        raise DistNetworkError(f"init_process_group: {error}") from error
 
 
 def _first_line(error: BaseException) -> str:
@@ -152,21 +150,11 @@ def _first_line(error: BaseException) -> str:
 
 
 def _leave() -> None:
-    """At exit: who keeps the service waits for the others; what hangs in the backend is left behind."""
-    world = connection.world
-    if connection.broken or world is None:
+    """At exit: what hangs in the backend is left behind."""
+    if connection.broken:
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(1)  # jax would wait for the collective
-    try:
-        put(f"torchlike/left/{world.rank}", b"")
-        if world.serves:
-            for rank in range(world.size):
-                client().blocking_key_value_get_bytes(
-                    f"torchlike/left/{rank}", 10_000 if connection.doubted else 60_000
-                )
-    except Exception:  # somebody died, as others have said
-        return
 
 
 # -- the key-value store -----------------------------------------------------------------------------------------------
@@ -194,7 +182,6 @@ def get(key: str, timeout: float, late: str) -> bytes:
     try:
         head = client().blocking_key_value_get_bytes(key, max(1, round(timeout * 1000)))
     except Exception as error:
-        connection.doubted = True
         kind = DistBackendError if "DEADLINE_EXCEEDED" in str(error) else DistNetworkError
         raise kind(f"{late} within {timeout:g} seconds ({_first_line(error)})") from error
     count = int.from_bytes(head[:4], "little")
@@ -204,11 +191,9 @@ def get(key: str, timeout: float, late: str) -> bytes:
 
 def soon(key: str, seconds: float) -> bytes | None:
     """The value of a key, once it is set; None if that takes longer, which is no error yet."""
-    before = connection.doubted
     try:
         return get(key, seconds, key)
     except DistBackendError:
-        connection.doubted = before
         return None
 
 
@@ -231,7 +216,6 @@ def wait_for_all(key: str, ranks: Sequence[int], timeout: float, what: str) -> N
     try:
         client().wait_at_barrier(key, max(1, round(timeout * 1000)), list(ranks))
     except Exception as error:
-        connection.doubted = True
         found = _LATE.search(str(error))
         late = [int(line) for line in found[1].split() if line.isdigit()] if found else []
         raise DistBackendError(f"{what}: {_missing(late)} within {timeout:g} seconds ({_first_line(error)})") from error

@@ -1,6 +1,6 @@
 """``torchlike run --nproc N SCRIPT`` and ``torch.distributed.run``: processes of one script, kept by a launcher.
 
-The launcher keeps jax's coordination service, so that the death of any rank is an error of the others that names it.
+Beside it lives jax's coordination service, so that the death of any rank is an error of the others that names it.
 """
 
 import argparse
@@ -21,7 +21,8 @@ from typing import Any
 
 import jax
 
-from torchlike.distributed import _rendezvous, _runtime
+from torchlike.distributed import _rendezvous
+from torchlike.distributed._keeper import Keeper
 from torchlike.distributed.elastic.multiprocessing.errors import ProcessFailure, _record
 from torchlike.interop.refusing import refusing
 
@@ -182,7 +183,7 @@ def _attempt(options: argparse.Namespace, name: str, attempt: int) -> ProcessFai
     host, port = options.master_addr or "127.0.0.1", options.master_port or _free_port()
     size = options.nproc_per_node * options.nnodes
     address = f"{host}:{port}"
-    service = _runtime.serve(address, size) if size > 1 and options.node_rank == 0 else None
+    keeper = Keeper(address, size) if size > 1 and options.node_rank == 0 else None
     shared = {
         "MASTER_ADDR": host, "MASTER_PORT": str(port), "WORLD_SIZE": str(size), "ROLE_WORLD_SIZE": str(size),
         "LOCAL_WORLD_SIZE": str(options.nproc_per_node), "GROUP_WORLD_SIZE": str(options.nnodes),
@@ -206,8 +207,8 @@ def _attempt(options: argparse.Namespace, name: str, attempt: int) -> ProcessFai
                     processes.append(subprocess.Popen(_command(options), env={**os.environ, **shared, **own}, **files))
             return _watched(processes, options, Path(errors))
     finally:
-        if service is not None:
-            service.shutdown()
+        if keeper is not None and options.nnodes == 1:  # processes of other machines may need it
+            keeper.end()
 
 
 @contextlib.contextmanager
