@@ -134,3 +134,58 @@ def test_masks_of_results(t):
     made += [t.masked._output_mask(t.masked.norm, x, 2.0, 0, keepdim=True, mask=mask)]
     made += [t.masked._output_mask(t.masked.cumsum, x, 0, mask=mask[0]), t.masked._input_mask(x, mask=mask[0])]
     return [*made, t.masked._where(mask, x, t.zeros(())), t.masked._canonical_dim((-1, 0), 3)]
+
+
+def _entries(t, dtype):
+    x = t.tensor([[0, 2.0, 0], [3, 0, 4]]).to(getattr(t, dtype))
+    mask = t.tensor([[True, True, False], [True, False, False]])
+    return x.to_sparse(), mask
+
+
+def _parts(x):
+    x = x.coalesce() if str(x.layout).endswith("coo") else x
+    inner = x.indices() if str(x.layout).endswith("coo") else x.crow_indices()
+    return str(x.layout).rpartition(".")[2], inner, x.values(), x.shape
+
+
+@pytest.mark.parametrize("dtype", ["float64", "int32", "complex64"])
+@pytest.mark.parametrize("name", ["sum", "prod", "amax", "amin", "mean"])
+def test_entries_of_sparse_tensors(name, dtype):
+    def run(t):
+        x, mask = _entries(t, dtype)
+        reduced = getattr(t.masked, name)
+        masks = [mask, mask.to_sparse(), mask[0], ~mask & mask] + [None] * (name == "sum")
+        coo = [reduced(x, d, mask=m, keepdim=k) for m in masks for d in (0, -1, None) for k in (True, False)]
+        dims = [0, 1, (0, 1)] if dtype == "float64" else []
+        csr = [reduced(x.to_sparse_csr(), d, mask=mask.to_sparse_csr(), keepdim=True) for d in dims]
+        return [_parts(r) for r in coo + csr]
+
+    if name == "mean":
+        agree(lambda t: _parts(t.masked.mean(_entries(t, "float64")[0].to_sparse_csr(), 1, keepdim=True,
+                                             mask=_entries(t, "float64")[1].to_sparse_csr())))  # fmt: skip
+        agree_error(run, "masked mean expects strided or sparse_csr") if dtype == "float64" else None
+    elif dtype != "complex64" or name in ("sum", "prod"):
+        agree(run)
+
+
+@pytest.mark.parametrize("layout", ["sparse", "sparse_csr"])
+@pytest.mark.parametrize("name", REDUCED + ALONG)
+def test_masks_that_are_sparse_and_tensors_that_are_not_reduced(name, layout):
+    def dense(t):
+        x, mask = made(t)
+        return call(t, name, x, 1, mask=getattr(mask, f"to_{layout}")())
+
+    agree(dense)
+    if name not in ("sum", "prod", "amax", "amin", "mean"):
+        agree_error(lambda t: call(t, name, getattr(made(t)[0], f"to_{layout}")(), 1), "expects strided")
+
+
+@pytest.mark.parametrize("name", ["sum", "prod", "amax", "amin", "mean"])
+def test_sparse_tensors_that_are_refused(name):
+    x, mask = (
+        (lambda t: _entries(t, "float64")[0].to_sparse_csr()),
+        (lambda t: _entries(t, "float64")[1].to_sparse_csr()),
+    )
+    agree_error(lambda t: getattr(t.masked, name)(x(t), 1, mask=mask(t)), "keepdim=False is unsupported")
+    if name != "sum":
+        agree_error(lambda t: getattr(t.masked, name)(x(t), 1, keepdim=True), "expects explicit mask")

@@ -425,6 +425,14 @@ ERRORS = [
         lambda t, x: t.nn.functional.ctc_loss(x[:, None], t.ones(1, 2).long(), (3,), (2,), blank=4),
         "label range",
     ),
+    (
+        lambda t, x: t.nn.functional.ctc_loss(x[0], t.ones(2).long(), (1,), (2,)),
+        "Expected 3-dimensional tensor, but got",
+    ),
+    (lambda t, x: t.nn.functional.ctc_loss(x[None, None], t.ones(1, 2).long(), (1,), (2,)), "3-dim.* got 4-dim"),
+    (lambda t, x: t.nn.functional.ctc_loss(x[:, None], t.ones(1, 2, 1).long(), (3,), (2,)), "Expected 1 to 2 dim"),
+    (lambda t, x: t.nn.functional.ctc_loss(x[:, None], t.tensor(1), (3,), (2,)), "but got 0-dimensional"),
+    (lambda t, x: t.nn.functional.ctc_loss(x[:0, None], t.ones(1, 2).long(), (0,), (2,)), "must not be empty"),
 ]
 
 

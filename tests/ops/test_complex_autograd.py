@@ -519,7 +519,31 @@ def test_both_sides_of_branch_cuts(name):
 
 
 WITH_SIGNS = "exp exp2 expm1 log1p sin cos tan sinh cosh tanh asin atan asinh atanh".split()
-NOT_FINITE = [complex(a, b) for a in (np.inf, -np.inf, np.nan, -1.0) for b in (np.inf, -np.inf, np.nan, 0.5)][:-1]
+FAR = [np.inf, -np.inf, np.nan]
+ENDS = [complex(a, b) for a in (0.0, -0.0, 1.0, -2.0, *FAR) for b in (0.0, -0.0, 1.0, np.inf, np.nan)]
+OF_ONE = (
+    "abs sgn exp exp2 expm1 log log2 log10 log1p sqrt rsqrt square reciprocal sigmoid sin cos tan asin acos atan sinh "
+    "cosh tanh asinh acosh atanh"
+).split()
+OF_TWO = {
+    "mul": lambda t, a, b: a * b,
+    "div": lambda t, a, b: a / b,
+    "pow": lambda t, a, b: a**b,
+    "addcmul": lambda t, a, b: t.addcmul(t.ones_like(a), a, b),
+    "addcmul, value": lambda t, a, b: t.addcmul(t.ones_like(a), a, b, value=2),
+    "addcdiv": lambda t, a, b: t.addcdiv(t.ones_like(a), a, b),
+    "addr": lambda t, a, b: t.addr(a[:, None], b, t.ones(1, dtype=b.dtype)),
+    "number / x": lambda t, a, b: 2 / a,
+    **{f"x ** {n}": (lambda t, a, b, n=n: a**n) for n in (2, 3, -1, -2, 0.5, -0.5, 2.5, np.inf, -np.inf, 1j)},
+    **{f"{n} ** x": (lambda t, a, b, n=n: n**a) for n in (0, 2, -1, 0.5, np.inf, 1j)},
+    **{f"x / {n}": (lambda t, a, b, n=n: a / n) for n in (2, np.inf, 1 + 2j)},
+}
+
+
+def _same_parts(run):
+    wanted, got = (run(t).numpy() for t in (torch, torchlike))
+    for a, b in ((wanted.real, got.real), (wanted.imag, got.imag)):
+        np.testing.assert_allclose(b, a, rtol=1e-12, atol=1e-15)
 
 
 @pytest.mark.parametrize("name", WITH_SIGNS)
@@ -530,12 +554,15 @@ def test_signs_of_zeros(name):
         assert np.signbit(b).tolist() == np.signbit(a).tolist()
 
 
-@pytest.mark.parametrize("name", ["abs", "atan", "atanh"])
+@pytest.mark.parametrize("name", OF_ONE)
 def test_complex_numbers_that_are_not_finite(name):
-    x = np.array(NOT_FINITE)
-    wanted, got = (getattr(t, name)(t.from_numpy(x.copy())).numpy() for t in (torch, torchlike))
-    np.testing.assert_array_equal(got.real, wanted.real)
-    np.testing.assert_array_equal(got.imag, wanted.imag)
+    _same_parts(lambda t: getattr(t, name)(t.from_numpy(np.array(ENDS))))
+
+
+@pytest.mark.parametrize("name", OF_TWO)
+def test_two_complex_numbers_of_which_one_is_not_finite(name):
+    a, b = (x.ravel() for x in np.meshgrid(ENDS, ENDS))
+    _same_parts(lambda t: OF_TWO[name](t, t.from_numpy(a.copy()), t.from_numpy(b.copy())))
 
 
 @pytest.mark.parametrize("name", ["sinh", "cosh"])

@@ -49,6 +49,10 @@ VALUES = {
     "combinations of nothing": lambda t: [
         t.combinations(t.zeros(0), r, w) for r in (0, 1, 3) for w in (False, True)
     ],
+    "combinations of nothing are recorded": lambda t: [
+        [c.sum().backward(), c.requires_grad, x.grad][1:]
+        for x in [t.zeros(0, requires_grad=True)] for c in (t.combinations(x), t.combinations(x, 3, True))
+    ],
     "empty vectors join along any dimension": lambda t: [t.cat([t.zeros(0)] * 2, d) for d in (1, -3, 5)],
     "a range into as many elements": lambda t: [
         (f(out=x[:, 1:]), x, f(out=t.zeros(2, 1)).shape)

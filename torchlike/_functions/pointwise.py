@@ -240,8 +240,14 @@ def float_power(input, exponent, *, out=None):
     """
     wide = dtypes.complex128 if _is_complex(input) or _is_complex(exponent) else dtypes.float64
     if out is not None and out.dtype is not wide:
-        raise RuntimeError(f"float_power(): the output has dtype {out.dtype} but the operation's result is {wide}")
+        _refuse_power("output given to float_power", out.dtype, wide)
     return pow(_doubled(input, exponent), _doubled(exponent, input), out=out)
+
+
+def _refuse_power(what, dtype, wide):
+    raise RuntimeError(
+        f"the {what} has dtype {dtype.scalar_name} but the operation's result requires dtype {wide.scalar_name}"
+    )
 
 
 @method("float_power")
@@ -255,7 +261,7 @@ def float_power_(self, exponent):
     """``float_power`` in place; RuntimeError unless the tensor has the result's dtype."""
     wide = dtypes.complex128 if _is_complex(self) or _is_complex(exponent) else dtypes.float64
     if self.dtype is not wide:
-        raise RuntimeError(f"float_power_(): the base has dtype {self.dtype} but the operation's result is {wide}")
+        _refuse_power("base given to float_power_", self.dtype, wide)
     return pow_(self, _doubled(exponent, self))
 
 

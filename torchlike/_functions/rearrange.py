@@ -334,7 +334,7 @@ def combinations(input, r=2, with_replacement=False):
     choose = itertools.combinations_with_replacement if with_replacement else itertools.combinations
     rows = np.array(list(choose(np.arange(input.shape[0]), r)), np.int64).reshape(-1, r)
     if not input.shape[0]:
-        return input.new_empty(rows.shape)
+        return input[:, None].expand(0, r).clone()
     places = fresh(place(rows, input.device))
     if state.dispatch_modes:
         places = redispatch("lift_fresh.default", places)

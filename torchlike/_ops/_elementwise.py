@@ -100,9 +100,6 @@ def on_complex(real, complex_, tangent):
     return lambda x: whole(x) if kind(x) == "c" else real(x)
 
 
-square_root = at_cuts(lax.sqrt)
-
-
 def is_reduced(x):
     """Whether the dtype is a 16-bit float, in which PyTorch stores but does not compute."""
     return jnp.issubdtype(x.dtype, np.floating) and x.dtype.itemsize == 2
@@ -181,7 +178,8 @@ def direction(x):
     """The sign of real numbers, 0 for NaN; ``x / |x|`` of complex ones, 0 at 0."""
     if kind(x) == "c":
         size = lax.abs(x)
-        return jnp.where(size == 0, 0, x / jnp.where(size == 0, 1, size))
+        least = jnp.where(size == 0, 1, size)
+        return jnp.where(size == 0, 0, lax.complex(x.real / least, x.imag / least))
     if kind(x) == "b":
         return x
     return (x > 0).astype(x.dtype) - (x < 0).astype(x.dtype)

@@ -6,6 +6,7 @@ from jax import lax
 
 from torchlike._decl import rules
 from torchlike._decl.op import op, pointwise
+from torchlike._ops._complex import inverse, quotient
 from torchlike._ops._elementwise import (
     broadcast,
     conj,
@@ -201,7 +202,7 @@ def div(self, other):
     >>> torch.div(torch.tensor([7, -7]), 2, rounding_mode="floor")
     tensor([ 3, -4])
     """
-    return _by("div", lax.div, rules.int_to_float, self, other)
+    return _by("div", quotient, rules.int_to_float, self, other)
 
 
 @op(
@@ -221,7 +222,7 @@ def over(self, other):
     number, x = bound.values()
     if is_reduced(x):
         return (self.astype(np.float32) * round_to(1 / x.astype(np.float32), x.dtype)).astype(x.dtype)
-    return number * (1 / x)
+    return number * inverse(x)
 
 
 def modulo(a, b):

@@ -204,8 +204,8 @@ def heaviside(self, values):
         raise RuntimeError("heaviside is not implemented for complex tensors, which have no order.")
     if self.dtype != values.dtype:
         raise RuntimeError(
-            f"heaviside is not implemented for tensors with different dtypes: {self.dtype}, {values.dtype}; "
-            "convert one with .to(dtype)"
+            "heaviside is not yet implemented for tensors with different dtypes. "
+            f"(got {self.dtype}, {values.dtype}; convert one with .to(dtype))"
         )
     self, values = broadcast("heaviside", self, values)
     return jnp.where(self == 0, values, (self > 0).astype(self.dtype))

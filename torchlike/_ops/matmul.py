@@ -14,7 +14,7 @@ from torchlike._decl.op import op
 from torchlike._decl.settings import reset_kernels
 from torchlike._decl.words import aten, later, unseen
 from torchlike._ops._axes import refuse
-from torchlike._ops._elementwise import demand_factor, is_reduced
+from torchlike._ops._elementwise import demand_factor, is_reduced, once
 
 product = partial(op, variants="function method out", autocast="lower_precision_fp")
 blend = partial(op, variants="function method inplace out", autocast="lower_precision_fp", out="after")
@@ -519,6 +519,7 @@ def addr(self, vec1, vec2, beta, alpha):
     demand_factor("addr", self, beta, "beta")
     demand_factor("addr", self, alpha)
     product = vec1[:, None] * vec2[None, :]
+    self, product = (once(x) if isinstance(n, int) else x for x, n in ((self, beta), (product, alpha)))
     return _blend("addr", self, product, product.dtype, beta, alpha)
 
 

@@ -9,7 +9,9 @@ from jax.custom_derivatives import SymbolicZero
 
 from torchlike._decl.op import op, pointwise
 from torchlike._decl.words import spelled
-from torchlike._ops._elementwise import broadcast, conj, demand, kind, square_root, widely
+from torchlike._ops import _complex
+from torchlike._ops._complex import inverse, square_root
+from torchlike._ops._elementwise import broadcast, conj, demand, kind, widely
 
 
 def _integer_power(base, exponent):
@@ -40,8 +42,7 @@ def power(base, exponent):
     base, exponent = jnp.broadcast_arrays(base, exponent)
     if not jnp.iscomplexobj(base):
         return lax.pow(base, exponent)
-    at_zero = jnp.where(exponent == 0, jnp.nan, 0)  # as exp(exponent * log(0))
-    return jnp.where((base == 0) & ((exponent == 0) | (exponent.real > 0)), at_zero, lax.pow(base, exponent))
+    return _complex.power(base, exponent)
 
 
 def _power_jvp(primals, tangents):
@@ -83,11 +84,11 @@ def grad_to_exponent(grad, base, exponent, result):
 # Exponents that PyTorch computes without pow; x ** 2 is bitwise x * x.
 SPECIAL_EXPONENTS = {
     0.5: square_root,
-    -0.5: lambda x: 1 / square_root(x),
+    -0.5: lambda x: inverse(square_root(x)),
     2.0: lambda x: x * x,
     3.0: lambda x: x * x * x,
-    -1.0: lambda x: 1 / x,
-    -2.0: lambda x: 1 / (x * x),
+    -1.0: inverse,
+    -2.0: lambda x: inverse(x * x),
     0.0: jnp.ones_like,
     1.0: lambda x: +x,
 }
@@ -97,7 +98,7 @@ SPECIAL_EXPONENTS = {
 def number_power(base, exponent):
     """``base ** exponent`` of a number, whose roots are those of ``SPECIAL_EXPONENTS`` at -inf and -0."""
     root = square_root(base)
-    others = jnp.where(exponent == -0.5, 1 / root, power(base, exponent))
+    others = jnp.where(exponent == -0.5, inverse(root), power(base, exponent))
     return jnp.where(exponent == 0.5, root, others)
 
 

@@ -7,7 +7,8 @@ from torchlike._base import promotion
 from torchlike._base.dtypes import from_np
 from torchlike._decl.op import op, pointwise
 from torchlike._decl.words import aten
-from torchlike._ops._elementwise import broadcast, conj, demand_real, fused, kind, scalar_name, wide_dtype, widely
+from torchlike._ops._complex import quotient
+from torchlike._ops._elementwise import broadcast, conj, demand_real, fused, kind, once, scalar_name, wide_dtype, widely
 
 
 def _mask(condition):
@@ -291,6 +292,10 @@ def _value(value, self):
     return value.astype(wide_dtype(self))
 
 
+def _scaled(value, x):
+    return once(x) if isinstance(value, int) and value == 1 else value * x
+
+
 @pointwise(
     "addcmul(Tensor self, Tensor tensor1, Tensor tensor2, *, Scalar value=1) -> Tensor",
     dtype="promote",
@@ -313,7 +318,7 @@ def addcmul(self, tensor1, tensor2, value):
     if kind(self) == "b":
         raise NotImplementedError("\"addcmul_cpu_out\" not implemented for 'Bool'; convert the tensors to integers")
     value = _value(value, self)
-    return widely(lambda a, b, c: fused(a, value * b, c), *broadcast("addcmul", self, tensor1, tensor2))
+    return widely(lambda a, b, c: fused(a, _scaled(value, b), c), *broadcast("addcmul", self, tensor1, tensor2))
 
 
 @pointwise(
@@ -341,4 +346,4 @@ def addcdiv(self, tensor1, tensor2, value):
             "or use input + value * torch.div(tensor1, tensor2, rounding_mode='trunc')"
         )
     value = _value(value, self)
-    return widely(lambda a, b, c: a + value * b / c, *broadcast("addcdiv", self, tensor1, tensor2))
+    return widely(lambda a, b, c: a + quotient(_scaled(value, b), c), *broadcast("addcdiv", self, tensor1, tensor2))

@@ -9,8 +9,9 @@ from jax import lax
 
 from torchlike._decl.op import pointwise
 from torchlike._decl.words import aten
+from torchlike._ops import _complex
+from torchlike._ops._complex import exponential, inverse, logarithm, square_root
 from torchlike._ops._elementwise import (
-    at_cuts,
     conj,
     demand,
     demand_real,
@@ -18,7 +19,6 @@ from torchlike._ops._elementwise import (
     kind,
     on_complex,
     precise_log1p,
-    square_root,
     unary,
     wide,
     wide_dtype,
@@ -109,7 +109,7 @@ def _rsqrt_grad(grad, result):
 
 rsqrt = unary(
     "rsqrt",
-    lambda x: 1 / square_root(x),
+    lambda x: inverse(square_root(x)),
     _rsqrt_grad,
     doc="Elementwise ``1 / sqrt(input)``.",
     shows="4.0 -> 0.5000",
@@ -124,7 +124,7 @@ def _reciprocal_grad(grad, result):
 
 reciprocal = unary(
     "reciprocal",
-    lambda x: 1 / x,
+    inverse,
     _reciprocal_grad,
     doc="Elementwise ``1 / input``.",
     shows="4.0 -> 0.2500",
@@ -149,7 +149,7 @@ def _odd(real, imag):
 
 exp = unary(
     "exp",
-    _real_on_axis(lax.exp),
+    on_complex(lax.exp, exponential, lambda x, y, dot: dot * y),
     lambda grad, result: grad * conj(result),
     doc="Elementwise exponential.",
     shows="0.5 -> 1.6487",
@@ -157,7 +157,7 @@ exp = unary(
 )
 
 
-_complex_exp2 = _real_on_axis(lax.exp2)
+_complex_exp2 = on_complex(lax.exp2, _complex.power_of_two, lambda x, y, dot: dot * y * math.log(2))
 
 
 def power_of_two(x):
@@ -172,9 +172,18 @@ exp2 = unary(
     doc="Elementwise ``2 ** input``.",
     shows="3.0 -> 8.",
 )
+_expm1_on_axis = _real_on_axis(lax.expm1, lambda real, imag: (real == 0) & (imag == 0))
+
+
+def _complex_expm1(x):
+    y = _expm1_on_axis(x)
+    return jnp.where(x.real < jnp.inf, y, lax.complex(y.real, jnp.where(x.imag == 0, jnp.nan, y.imag)))
+
+
+_expm1 = on_complex(lax.expm1, _complex_expm1, lambda x, y, dot: dot * (y + 1))
 expm1 = unary(
     "expm1",
-    _real_on_axis(lax.expm1, lambda real, imag: (real == 0) & (imag == 0)),
+    _expm1,
     lambda grad, result: grad * (conj(result) + 1),
     doc="Elementwise ``exp(input) - 1``, accurate near 0.",
     shows="1e-3 -> 0.0010",
@@ -182,7 +191,7 @@ expm1 = unary(
 )
 log = unary(
     "log",
-    lax.log,
+    logarithm,
     lambda grad, self: grad / conj(self),
     doc="Elementwise natural logarithm.",
     shows="2.0 -> 0.6931",
@@ -194,7 +203,7 @@ def _log_to_base(base):
     scale = math.log(base)
 
     def f(x):
-        y = lax.log(x)
+        y = logarithm(x)
         if kind(x) == "c":
             return lax.complex(jnp.real(y) / scale, jnp.imag(y) / scale)  # complex division makes NaN of log(0)
         y = y / scale
@@ -246,11 +255,17 @@ def _product(a, b):
     return jnp.where((a == 0) | (b == 0), jnp.copysign(zero, a) * jnp.copysign(zero + 1, b), a * b)
 
 
+def _undirected(a, b):
+    """Where what grows as ``exp(a)`` does is infinite, whatever its direction."""
+    return jnp.isinf(a) & ~jnp.isfinite(b)
+
+
 @jax.custom_jvp
 def precise_cosh(x):
     if jnp.iscomplexobj(x):
         a, b = x.real, x.imag
-        return lax.complex(precise_cosh(a) * lax.cos(b), _product(precise_sinh(a), lax.sin(b)))
+        y = lax.complex(precise_cosh(a) * lax.cos(b), _product(precise_sinh(a), lax.sin(b)))
+        return jnp.where(_undirected(a, b), lax.complex(jnp.abs(a), b * jnp.nan), y)
     half = _half_exp(lax.abs(x))
     return half + 0.25 / half
 
@@ -259,7 +274,8 @@ def precise_cosh(x):
 def precise_sinh(x):
     if jnp.iscomplexobj(x):
         a, b = x.real, x.imag
-        return lax.complex(_product(precise_sinh(a), lax.cos(b)), _product(lax.sin(b), precise_cosh(a)))
+        y = lax.complex(_product(precise_sinh(a), lax.cos(b)), _product(lax.sin(b), precise_cosh(a)))
+        return jnp.where(_undirected(a, b), lax.complex(jnp.abs(a), b * jnp.nan), y)
     half = _half_exp(jnp.maximum(lax.abs(x), 1))
     return jnp.where(lax.abs(x) < 1, lax.sinh(x), lax.sign(x) * (half - 0.25 / half))
 
@@ -278,7 +294,7 @@ def _sin(x):
     if kind(x) != "c":
         return lax.sin(x)
     y = _turned(precise_sinh)(x)
-    return lax.complex(y.imag, -y.real)
+    return lax.complex(y.imag, jnp.where(_undirected(x.imag, x.real), jnp.inf, -y.real))
 
 
 @jax.custom_jvp
@@ -288,6 +304,12 @@ def _cos(x):
 
 _sin.defjvp(lambda primals, tangents: (_sin(*primals), tangents[0] * _cos(*primals)))
 _cos.defjvp(lambda primals, tangents: (_cos(*primals), -tangents[0] * _sin(*primals)))
+
+
+def _complex_tan(x):
+    y = lax.tan(x)
+    return lax.complex(jnp.where(x.real == 0, x.real, y.real), jnp.where(x.imag == 0, x.imag, y.imag))
+
 
 sin = unary(
     "sin",
@@ -305,7 +327,7 @@ cos = unary(
 )
 tan = unary(
     "tan",
-    _real_on_axis(lax.tan, _odd),
+    on_complex(lax.tan, _complex_tan, lambda x, y, dot: dot * (1 + y * y)),
     lambda grad, result: grad * conj(1 + result * result),
     doc="Elementwise tangent.",
     shows="0.5 -> 0.5463",
@@ -313,7 +335,7 @@ tan = unary(
 )
 asin = unary(
     "asin",
-    at_cuts(lax.asin),
+    on_complex(lax.asin, _complex.asin, lambda x, y, dot: dot / lax.sqrt(1 - x * x)),
     lambda grad, self: grad * conj(1 / lax.sqrt(1 - self * self)),
     doc="Elementwise arc sine.",
     shows="0.5 -> 0.5236",
@@ -321,7 +343,7 @@ asin = unary(
 )
 acos = unary(
     "acos",
-    at_cuts(lax.acos),
+    on_complex(lax.acos, _complex.acos, lambda x, y, dot: -dot / lax.sqrt(1 - x * x)),
     lambda grad, self: -grad * conj(1 / lax.sqrt(1 - self * self)),
     doc="Elementwise arc cosine.",
     shows="0.5 -> 1.0472",
@@ -329,27 +351,9 @@ acos = unary(
 )
 
 
-def _complex_atanh(x):
-    """With PyTorch's results at NaN, some of which XLA takes for finite."""
-    real, imag = x.real, x.imag
-    y = lax.atanh(x)
-    inside = lax.abs(real) < 1
-    turn = jnp.where((imag == 0) & inside, imag, y.imag)
-    size = jnp.where(real == 0, real, y.real)
-    lost, far = jnp.isnan(real) | jnp.isnan(imag), jnp.isinf(real) | jnp.isinf(imag)
-    half_turn = jnp.where(jnp.isinf(imag), jnp.copysign(math.pi / 2, imag).astype(imag.dtype), jnp.nan)
-    size = jnp.where(lost, jnp.where(far, jnp.copysign(jnp.zeros_like(real), real), jnp.nan), size)
-    return lax.complex(size, jnp.where(lost, half_turn, turn))
-
-
-def _complex_atan(x):
-    y = _turned(_complex_atanh)(x)
-    return lax.complex(y.imag, -y.real)
-
-
 atan = unary(
     "atan",
-    on_complex(lax.atan, _complex_atan, lambda x, y, dot: dot / (x * x + 1)),
+    on_complex(lax.atan, _complex.atan, lambda x, y, dot: dot / (x * x + 1)),
     lambda grad, self: grad / conj(self * self + 1),
     doc="Elementwise arc tangent.",
     shows="0.5 -> 0.4636",
@@ -396,32 +400,27 @@ tanh = unary(
 )
 
 
-def _complex_asinh(x):
-    y = lax.asinh(x)
-    return lax.complex(jnp.copysign(jnp.real(y), jnp.real(x)), jnp.imag(y))  # on the cut the zero's sign decides
-
-
 def _acosh_slope(x):
     return 1 / (lax.sqrt(x - 1) * lax.sqrt(x + 1)) if kind(x) == "c" else lax.rsqrt(x * x - 1)
 
 
 asinh = unary(
     "asinh",
-    on_complex(lax.asinh, _complex_asinh, lambda x, y, dot: dot / lax.sqrt(x * x + 1)),
+    on_complex(lax.asinh, _complex.asinh, lambda x, y, dot: dot / lax.sqrt(x * x + 1)),
     lambda grad, self: grad * conj(1 / lax.sqrt(self * self + 1)),
     doc="Elementwise inverse hyperbolic sine.",
     shows="0.5 -> 0.4812",
 )
 acosh = unary(
     "acosh",
-    on_complex(lax.acosh, at_cuts(lax.acosh), lambda x, y, dot: dot * _acosh_slope(x)),
+    on_complex(lax.acosh, _complex.acosh, lambda x, y, dot: dot * _acosh_slope(x)),
     lambda grad, self: grad * conj(_acosh_slope(self)),
     doc="Elementwise inverse hyperbolic cosine.",
     shows="1.5 -> 0.9624",
 )
 atanh = unary(
     "atanh",
-    on_complex(lax.atanh, _complex_atanh, lambda x, y, dot: dot / (1 - x * x)),
+    on_complex(lax.atanh, _complex.atanh, lambda x, y, dot: dot / (1 - x * x)),
     lambda grad, self: grad / conj(1 - self * self),
     doc="Elementwise inverse hyperbolic tangent.",
     shows="0.5 -> 0.5493",
@@ -438,7 +437,7 @@ def _sigmoid_grad(grad, result):
 
 sigmoid = unary(
     "sigmoid",
-    lax.logistic,
+    on_complex(lax.logistic, _complex.logistic, lambda x, y, dot: dot * (1 - y) * y),
     _sigmoid_grad,
     backward=("sigmoid_backward(Tensor grad_output, Tensor output) -> Tensor", {"output": "result"}),
     doc="Elementwise ``1 / (1 + exp(-input))``.",

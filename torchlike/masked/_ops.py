@@ -9,9 +9,10 @@ than the input, RuntimeError for one that does not broadcast.
 import functools
 
 import torchlike._base.dtypes as dtypes
-from torchlike._core.tensor.tensor import Tensor
+from torchlike._core.tensor.tensor import Tensor, strided
 from torchlike._functions._install import FUNCTIONS as _F
 from torchlike.linalg import vector_norm as _vector_norm
+from torchlike.masked import _sparse
 
 __all__ = [
     "amax", "amin", "argmax", "argmin", "cumprod", "cumsum", "log_softmax", "logaddexp", "logsumexp", "mean", "median",
@@ -63,9 +64,18 @@ def _of_masked(function):
         if own is not None:
             mask = own() if mask is None else _expanded(input.get_data(), mask) & own()
             input = input.get_data()
+        if getattr(input, "layout", strided) is not strided:
+            _sparse.demand_reduced(function.__name__, input)
+            return _of_entries(function.__name__, input, *args, mask=mask, **named)
+        if isinstance(mask, Tensor) and mask.layout is not strided:
+            mask = mask.to_dense()
         return function(input, *args, mask=mask, **named)
 
     return masked
+
+
+def _of_entries(name, input, dim=None, *, keepdim=False, dtype=None, mask=None):
+    return _sparse.reduced(name, input, dims_of(input, dim), keepdim, dtype, mask, _expanded, _limit)
 
 
 def dims_of(input, dim):

@@ -243,6 +243,22 @@ def _rows(targets, lengths, longest):
     return as_tensor(rows, device=targets.device).reshape(len(lengths), longest).long()
 
 
+def _demand_sequences(log_probs, targets):
+    """PyTorch's refusals of scores and labels of other shapes than :func:`ctc_loss` takes."""
+    if not log_probs.numel():
+        raise RuntimeError(f"log_probs tensor must not be empty: ctc_loss() got {list(log_probs.shape)}")
+    if log_probs.dim() != 3:
+        raise RuntimeError(
+            f"Expected 3-dimensional tensor, but got {log_probs.dim()}-dimensional tensor for argument #1 'log_probs' "
+            "(ctc_loss; a sequence alone has 2, beside targets and lengths of its own)"
+        )
+    if not 1 <= targets.dim() <= 2:
+        raise RuntimeError(
+            f"Expected 1 to 2 dimensions, but got {targets.dim()}-dimensional tensor for argument #2 'targets' "
+            "(ctc_loss takes [N, S], or all labels end to end)"
+        )
+
+
 def ctc_loss(log_probs, targets, input_lengths, target_lengths, blank=0, reduction="mean", zero_infinity=False):
     """Connectionist temporal classification: minus the log probability of label sequences over all
     alignments.
@@ -269,6 +285,7 @@ def ctc_loss(log_probs, targets, input_lengths, target_lengths, blank=0, reducti
     single = log_probs.dim() == 2
     if single:
         log_probs, targets = log_probs.unsqueeze(1), targets.reshape(1, -1)
+    _demand_sequences(log_probs, targets)
     steps, n, classes = log_probs.shape
     if not 0 <= blank < classes:
         raise RuntimeError(f"ctc_loss: blank must be in label range [0, {classes}), got {blank}")
