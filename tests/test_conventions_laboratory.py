@@ -186,9 +186,27 @@ def test_exports(tmp_path):
     assert r.to_csv(tmp_path / "r.csv") is None and (tmp_path / "r.csv").read_text() == r.to_csv()
     latex = conventions.report(torchlike.square, 1 + 2j).to_latex()
     assert r"CW = df/dz* & (df/dx + 1j df/dy) / 2 & 0 \\" in latex and latex.count(r"\\") == 13
-    assert r"\caption{f\_1: R -{}>" in conventions.report(named("f_1"), 1.0).to_latex().replace("->", "-{}>")
+    assert r"\caption{f\_1: R $\to$ R at" in conventions.report(named("f_1"), 1.0).to_latex()
     piped = SimpleNamespace(columns=lambda: ("a|b",), rows=lambda: [("c|d",)], title=lambda: "t")
     assert conventions.Report.to_markdown(piped).splitlines()[2:] == [r"| a\|b |", "|---|", r"| c\|d |"]
+
+
+def test_latex_of_long_and_wide_tables():
+    def lines(rows):
+        table = SimpleNamespace(columns=lambda: ("a", "b"), rows=lambda: rows, title=lambda: "a<b|")
+        table.latex_rows = table.rows
+        return conventions.Report.to_latex(table).splitlines()
+
+    short = lines([("[0]", "*")] * 40)
+    assert short[2:5] == [r"\caption{a\textless{}b\textbar{}}", r"\begin{tabular}{ll}", r"\toprule"]
+    assert short[7] == r"{}[0] & * \\"
+    long = lines([("x", "y")] * 41)
+    assert long[:2] == [r"\begin{longtable}{ll}", r"\caption{a\textless{}b\textbar{}} \\"]
+    assert long.count(r"a & b \\") == 2 and long[-1] == r"\end{longtable}" and len(long) == 41 + 13
+    assert lines([("x", "y" * 80), ("x" * 60, "")])[3] == r"\begin{tabular}{p{0.39\linewidth}p{0.51\linewidth}}"
+    assert lines([("x" * 10, "y" * 200)])[3] == r"\begin{tabular}{lp{0.80\linewidth}}"
+    derived = conventions.derivation(torchlike.exp, 1 + 2j).to_latex()
+    assert r" & CW = df/dz* = (df/dx + i df/dy) / 2 & CW = 0 \\" in derived
 
 
 def named(name):

@@ -12,6 +12,9 @@ from torchlike._functions._install import function
 from torchlike._ops import embed as ops
 from torchlike._ops.index import embedding as lookup
 
+# What PyTorch sums without looking for the bag of each index.
+_SUMMED = (dtypes.float32, dtypes.float16, dtypes.bfloat16)
+
 
 @function()
 def embedding_bag(weight, indices, offsets, scale_grad_by_freq=False, mode=0, sparse=False, per_sample_weights=None,
@@ -133,7 +136,7 @@ def _notes(weight, indices, offsets, static, padding_idx):
     mode, last, padding = static
     bags, like = max(offsets.shape[0] - last, 0), {"dtype": indices.dtype, "device": indices.device}
     zeros = _F["zeros"](offsets.shape[0] if mode == 0 else bags, **like)
-    quick = mode == 0 and padding_idx is None and weight.dtype != dtypes.float64 and weight.stride(1) == 1
+    quick = mode == 0 and padding_idx is None and weight.dtype in _SUMMED and weight.stride(1) == 1
     if quick or not indices.numel():
         owner = _F["empty"](0, **like)
     else:

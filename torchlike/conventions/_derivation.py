@@ -5,6 +5,7 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 from typing import Any
 
 import jax.numpy as jnp
@@ -38,6 +39,14 @@ class Derivation(Table):
 
     def rows(self) -> list[tuple[str, ...]]:
         return [*self.steps]
+
+    def latex_rows(self) -> list[tuple[str, ...]]:
+        """A row for each formula of a step, the heading before the first."""
+        found = []
+        for heading, *cells in self.steps:
+            lines = zip_longest(*(cell.split("; ") for cell in cells), fillvalue="")
+            found += [(heading if i == 0 else "", *line) for i, line in enumerate(lines)]
+        return found
 
     def title(self) -> str:
         return report_title(self.report)

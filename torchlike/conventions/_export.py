@@ -13,9 +13,12 @@ from typing import Any
 
 from torchlike.conventions import _table
 
-_LATEX = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"} | {
-    c: "\\" + c for c in "&%$#_{}"
-}
+# LaTeX's older fonts have other signs in the places of <, > and |.
+_LATEX = {
+    "\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "->": r"$\to$",
+    "<": r"\textless{}", ">": r"\textgreater{}", "|": r"\textbar{}", **{c: "\\" + c for c in "&%$#_{}"},
+}  # fmt: skip
+_A_PAGE, _A_LINE, _NARROW = 40, 90, 24  # rows of a page, letters of a line, and of a column that needs no breaks
 
 
 class Table(ABC):
@@ -48,17 +51,29 @@ class Table(ABC):
         rule = "|" + "---|" * len(self.columns())
         return "\n".join([self.title(), "", line(self.columns()), rule, *map(line, self.rows())]) + "\n"
 
+    def latex_rows(self) -> Sequence[tuple[str, ...]]:
+        """The cells as LaTeX has them, row by row."""
+        return self.rows()
+
     def to_latex(self) -> str:
-        """The table as a LaTeX ``table`` with a caption; it needs the package ``booktabs``."""
+        """The table as a LaTeX ``table`` with a caption; it needs the package ``booktabs``.
 
-        def line(cells: Sequence[str]) -> str:
-            return " & ".join(map(_latex, cells)) + r" \\"
-
-        body = [r"\toprule", line(self.columns()), r"\midrule", *map(line, self.rows()), r"\bottomrule"]
-        return "\n".join([
-            r"\begin{table}", r"\centering", rf"\caption{{{_latex(self.title())}}}",
-            rf"\begin{{tabular}}{{{'l' * len(self.columns())}}}", *body, r"\end{tabular}", r"\end{table}",
-        ]) + "\n"  # fmt: skip
+        A table of more than 40 rows is a ``longtable`` (of the package with that name), which pages may part.
+        """
+        rows = self.latex_rows()
+        head = [r"\toprule", _line(self.columns()), r"\midrule"]
+        caption, kinds = rf"\caption{{{_latex(self.title())}}}", _kinds([self.columns(), *rows])
+        if len(rows) > _A_PAGE:
+            lines = [
+                rf"\begin{{longtable}}{{{kinds}}}", caption + r" \\", *head, r"\endfirsthead", *head, r"\endhead",
+                r"\bottomrule", r"\endfoot", *map(_line, rows), r"\end{longtable}",
+            ]  # fmt: skip
+        else:
+            lines = [
+                r"\begin{table}", r"\centering", caption, rf"\begin{{tabular}}{{{kinds}}}", *head, *map(_line, rows),
+                r"\bottomrule", r"\end{tabular}", r"\end{table}",
+            ]  # fmt: skip
+        return "\n".join(lines) + "\n"
 
     def to_csv(self, path: Any = None) -> str | None:
         """The table as comma-separated values, without the title: returned, or written to ``path``."""
@@ -96,5 +111,24 @@ FORMS = {
 }
 
 
+def _line(cells: Sequence[str]) -> str:
+    """A row; in braces what a row break before it would take for its argument."""
+    text = " & ".join(map(_latex, cells))
+    return ("{}" if text[:1] in ("[", "*") else "") + text + r" \\"
+
+
+def _kinds(rows: Sequence[Sequence[str]]) -> str:
+    """The kinds of the columns: where they are wider than a page together, the wide ones are paragraphs."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    if sum(widths) <= _A_LINE:
+        return "l" * len(widths)
+    narrow = sum(w for w in widths if w <= _NARROW)
+    wide = sum(min(w, _A_LINE) for w in widths if w > _NARROW)
+    room = max(_A_LINE - narrow, _A_LINE // 3) / _A_LINE
+    return "".join(
+        "l" if w <= _NARROW else rf"p{{{0.9 * room * min(w, _A_LINE) / wide:.2f}\linewidth}}" for w in widths
+    )
+
+
 def _latex(text: str) -> str:
-    return re.sub(r"[\\~^&%$#_{}]", lambda found: _LATEX[found.group()], text)
+    return re.sub(r"->|[\\~^&%$#_{}<>|]", lambda found: _LATEX[found.group()], text)
