@@ -13,7 +13,7 @@ from torchlike._base.state import state
 from torchlike._core.autograd.fields import mark
 from torchlike._core.conversion.factories import checked_size
 from torchlike._core.tensor import arguments
-from torchlike._core.tensor.storage import UNTRACKED, Outer, Storage
+from torchlike._core.tensor.storage import UNTRACKED, Outer, holding
 from torchlike._core.tensor.tensor import Tensor
 from torchlike._core.tensor.views import View
 from torchlike._executor.immediate import Abstract
@@ -59,7 +59,7 @@ def _make_wrapper_subclass(
     shape = checked_size("_make_wrapper_subclass", size)
     kind = dtypes.get_default_dtype() if dtype is None else dtypes.as_dtype(dtype)
     t = object.__new__(cls)
-    t._storage = t._vc = Storage(_outer(shape, kind, device))
+    t._storage = t._vc = holding(_outer(shape, kind, device))
     t._rg = False
     t._view = t._cache = t._edge = t._grad = t._acc = t._diff = t._ex = None
     if state.inference:

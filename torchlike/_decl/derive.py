@@ -71,6 +71,9 @@ def aval(x: Value) -> Aval:
     return jax.ShapeDtypeStruct(x.shape, x.dtype, weak_type=getattr(x, "weak_type", False))
 
 
+_NONE = (None,)
+
+
 class Kernel:
     """Something that can be called on values, compiled and differentiated.
 
@@ -80,6 +83,8 @@ class Kernel:
         laid: whether its results never lie by rows, see ``columns`` of ``op``.
         kernels: {static: compiled kernel}, filled by the executor; plans: {key: plan or None}.
         derived: {key: operator} for ``jvp`` and ``vmap``. All three are caches.
+        recent: of the last recorded call of one or two tensors alone: the static arguments, for each tensor what it
+            is and whether it requires grad, and the plan.
     """
 
     __slots__ = (
@@ -90,6 +95,7 @@ class Kernel:
         "kernels",
         "plans",
         "derived",
+        "recent",
         "_other",
         "__weakref__",
     )
@@ -100,6 +106,7 @@ class Kernel:
     kernels: dict[Static, Any]
     plans: dict[Any, Plan | None]
     derived: dict[Any, Any]
+    recent: tuple[Any, ...]
     checked: Any = None
     layout: Rule | None = None
     columns: tuple[int, ...] = ()
@@ -127,7 +134,7 @@ class Kernel:
         self.name, self.node, self.returns = name, node, None
         self.laid = False
         self.kernels, self.plans, self.derived = {}, {}, {}
-        self._other = {}
+        self.recent, self._other = _NONE, {}
 
     @property
     def declaration(self) -> Any:
@@ -183,12 +190,13 @@ class Kernel:
 
     def reset(self) -> None:
         """Forget every compiled kernel: a setting that kernels read while traced has changed."""
+        self.recent = _NONE
         for cache in (self.kernels, self.plans, self.derived, self._other):
             cache.clear()
 
     def select(self, old: dtype, new: dtype) -> None:
         """Swap the caches when the default dtype, which kernels read while traced, changes."""
-        self._other[old] = self.kernels, self.plans, self.derived
+        self.recent, self._other[old] = _NONE, (self.kernels, self.plans, self.derived)
         self.kernels, self.plans, self.derived = self._other.pop(new, None) or ({}, {}, {})
 
     def __repr__(self) -> str:

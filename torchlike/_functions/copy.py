@@ -30,7 +30,7 @@ from torchlike._core.tensor.memory_format import demand_format, formatted
 from torchlike._core.tensor.memory_order import restride
 from torchlike._core.tensor.mutation import grad_of
 from torchlike._core.tensor.size import Size
-from torchlike._core.tensor.storage import UNTRACKED, Outer, Storage, Version
+from torchlike._core.tensor.storage import UNTRACKED, Outer, Version, holding
 from torchlike._core.tensor.tensor import (
     Tensor,
     alias,
@@ -294,7 +294,7 @@ def _copied(t, memo):
     else:
         key = "storage", id(t._storage)
         copy = quantized_copy if t.is_quantized else copied
-        cell = memo.get(key) or memo.setdefault(key, Storage(copy(t)._storage.value))
+        cell = memo.get(key) or memo.setdefault(key, holding(copy(t)._storage.value))
     new = alias(t, type(t))
     new._storage, new._vc, new._rg = cell, UNTRACKED if state.inference else Version(), t._rg
     new._cache = None

@@ -107,6 +107,7 @@ def _shadow(op: Op) -> Op:
     """The operator as it was, with caches of its own."""
     shadow = copy.copy(op)
     shadow.kernels, shadow.plans, shadow.derived, shadow._other = {}, {}, {}, {}
+    shadow.reset()
     return shadow
 
 

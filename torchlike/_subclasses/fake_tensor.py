@@ -18,7 +18,7 @@ from torchlike._core.autograd.fields import mark
 from torchlike._core.overrides.torch_function import disabled
 from torchlike._core.tensor.mutation import reshape
 from torchlike._core.tensor.printing import autograd_suffix
-from torchlike._core.tensor.storage import Storage
+from torchlike._core.tensor.storage import Storage, holding
 from torchlike._core.tensor.tensor import Tensor, alias, strided
 from torchlike._executor.immediate import Abstract
 from torchlike.interop.alias import missing_names
@@ -202,7 +202,7 @@ class FakeTensorMode(TorchDispatchMode):
         storage = self._storages.get(t._storage)
         if storage is None:
             form = t._storage.form
-            storage = self._storages[t._storage] = Storage(Abstract(tuple(form.shape), form.dtype))
+            storage = self._storages[t._storage] = holding(Abstract(tuple(form.shape), form.dtype))
             storage.strides = t._storage.strides
         with modes_set_to(()), below_autograd():
             elem = alias(t)

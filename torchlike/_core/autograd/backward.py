@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from torchlike._base.device import stays
 from torchlike._base.layout import is_dense
-from torchlike._base.state import state
+from torchlike._base.state import UNUSUAL, state
 from torchlike._core.autograd import engine
 from torchlike._core.autograd import node as nodes
 from torchlike._core.dispatch.dispatch import call, refresh
@@ -292,27 +292,26 @@ def _at_once(root: Any, keep: bool | None) -> bool:
     """Run backward from the usual loss, a scalar, where nothing overrides or watches it; whether that was done."""
     if keep is not None and keep.__class__ is not bool:
         return False
-    if root.__class__ is not Tensor or state.function_modes or state.active or DISPATCH.wrappers:
+    if root.__class__ is not Tensor or DISPATCH.wrappers or (UNUSUAL and (state.function_modes or state.active)):
         return False
     edge: Any = root._edge
     if edge is None:
         return False
     value = root._storage.value
-    seed = None
-    if value.__class__ is Array and root._view is None and not CAPTURES:
-        aval = value.aval
-        seed = _SEEDS.get(aval.dtype) if aval.shape == () else None
+    usual = value.__class__ is Array and root._view is None and not CAPTURES
+    seed = _SEEDS.get(value.aval) if usual else None
     if seed is None:
         seed = _scalar_seed(root)
         if seed is None:
             return False
-        if seed.__class__ is Array and not (CAPTURES or stays()):
-            _SEEDS[seed.dtype] = seed
+        if usual and seed.__class__ is Array and not stays() and len(_SEEDS) < _KINDS:
+            _SEEDS[value.aval] = seed
     engine.run_loss(edge, seed, keep is True)
     return True
 
 
-_SEEDS: dict[Any, Any] = {}  # the gradient 1 of a real 0-dim tensor, by its dtype, where it may be anywhere
+_SEEDS: dict[Any, Any] = {}  # the gradient 1 of a real 0-dim tensor, by what it is, where it may be anywhere
+_KINDS = 64  # of them are kept
 
 
 def _flag(x: Any) -> bool:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from torchlike._base import exhausted
 from torchlike._base.dtypes import from_np
 from torchlike._base.layout import is_dense
-from torchlike._base.state import followed, state
+from torchlike._base.state import UNUSUAL, followed, state
 from torchlike._core.autograd import anomaly, values
 from torchlike._core.autograd import node as nodes
 from torchlike._core.autograd.hook_results import of_leaf_hook, of_node_hook, of_tensor_hook
@@ -87,12 +87,14 @@ def run(
 def run_loss(edge: tuple[Node, int], seed: Any, keep: bool) -> None:
     """As ``run`` from one root, to all leaves and without history: the shortest way."""
     node, nr = edge
-    if state.task is not None or node._ex is not None or node._arity != 1 or anomaly.current.enabled:
+    if (UNUSUAL and state.task is not None) or node._ex is not None or node._arity != 1 or anomaly.current.enabled:
         task = _Task((edge,), keep, False, True, ())
         task.deliver(node, nr, seed if node._ex is None else task.fitting(node, nr, seed))
         (_in_thread if task.depth % _DEPTH == _DEPTH - 1 else _run)(task, (edge,))
         return
-    task = _OfLoss(node, keep)
+    task = _OfLoss()
+    task.id, task.node, task.callbacks, task.around = next(_task_ids), None, (), _NOT_ENTERED
+    task.keep, task.ready, task.buffers, task.awaited = keep, [], {}, _count_below({node: 0})
     try:
         values.run(task, node, [seed])
         for callback in task.callbacks:  # what a callback queues runs too
@@ -100,7 +102,8 @@ def run_loss(edge: tuple[Node, int], seed: Any, keep: bool) -> None:
     except exhausted.EXHAUSTED as error:
         raise exhausted.told(error) from None
     finally:
-        task.leave()
+        if task.around is not _NOT_ENTERED:
+            task.leave()
 
 
 _DEPTH = 20  # backwards within backwards before another thread takes over, with a stack of its own
@@ -124,10 +127,10 @@ def _run(task: _Task, roots: Sequence[Any]) -> None:
 
 def _in_thread(task: _Task, roots: Sequence[Any]) -> None:
     """Run the task in a thread that starts from this thread's modes."""
-    modes, errors = dict(vars(state)), []
+    modes, errors = state.copied(), []
 
     def body() -> None:
-        vars(state).update(modes)
+        state.take(modes)
         try:
             _run(task, roots)
         except BaseException as error:
@@ -494,10 +497,7 @@ class _OfLoss(_Task):
     ends = _NOBODY
     wanted = captured = MappingProxyType({})  # type: ignore[assignment]
 
-    def __init__(self, root: Node, keep: bool) -> None:
-        self.id, self.node, self.callbacks, self.around = next(_task_ids), None, (), _NOT_ENTERED
-        self.keep, self.ready, self.buffers = keep, [], {}
-        self.awaited = _count_below({root: 0})
+    __init__ = object.__init__  # type: ignore[assignment]  # ``run_loss`` fills it
 
     def enter(self) -> None:
         if self.around is _NOT_ENTERED:
@@ -505,9 +505,8 @@ class _OfLoss(_Task):
             state.grad, state.task = False, self
 
     def leave(self) -> None:
-        """Undo what :meth:`enter` has done."""
-        if self.around is not _NOT_ENTERED:
-            state.grad, state.task = self.around, None
+        """Undo what :meth:`enter` has done; it has been entered."""
+        state.grad, state.task = self.around, None
 
 
 def _broadcasts(shape: Shape, to: Shape) -> bool:

@@ -187,7 +187,7 @@ class AccumulateGrad(Node):
         return immediate.Abstract(tuple(t.shape), t.dtype.np)
 
 
-_new = object.__new__
+_ref = weakref.ref
 
 
 def accumulator(t: Tensor) -> AccumulateGrad:
@@ -196,11 +196,11 @@ def accumulator(t: Tensor) -> AccumulateGrad:
     node = before() if before is not None else None
     if node is not None:
         return node
-    node = _new(AccumulateGrad)
+    node = AccumulateGrad()
     node.variable, node._edges, node._seq, node._ex = t, (), LEAF_SEQUENCE, None
     if CAPTURES:
         change(t)
-    ref = weakref.ref(node)
+    ref = _ref(node)
     if t._ex is not None and (hooks := t._ex.get("tensor_hooks")):
         node._ex = {"tensor_hooks": hooks}
     if t._acc is before:  # no call up to the next line: no other thread comes between the two

@@ -11,7 +11,6 @@ from torchlike._core.autograd import operator_node
 from torchlike._core.tensor.arguments import KIND
 from torchlike._core.tensor.storage import CAPTURES
 from torchlike._core.tensor.tensor import Tensor, alias
-from torchlike._executor import immediate
 
 if TYPE_CHECKING:
     from torchlike._core.autograd.operator_node import OpNode
@@ -23,10 +22,10 @@ _NEWLINE = "\n    "
 _LONG = 8  # as many inputs are looped over
 _RUN = """
     kernel = plan.kernel
-    run = kernel.kernels.get(()) or compiled(kernel, ())
     try:
+        run = kernel.kernels[()]
         results = run({values}) if recorder is None else recorder.record(run, [{values}], kernel.name)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, KeyError):
         return None"""
 _get = KIND.get
 
@@ -66,9 +65,9 @@ def _straight(wanted: Indices, inputs: Indices, outputs: Indices) -> Callable[[A
 def make(op, plan, inputs, outs):
     {_NEWLINE.join(lines)}
     node = plan.node_class()
-    node._edges = [{", ".join([f"e{i}" for i in wanted])}]
-    node._kept = [{", ".join(kept)}]
-    node._versions = [{", ".join(versions)}]
+    node._edges = ({"".join([f"e{i}, " for i in wanted])})
+    node._kept = {"[" + ", ".join(kept) + "]" if kept else "()"}
+    node._versions = {"[" + ", ".join(versions) + "]" if kept else "()"}
     node.plan, node._arity, node._seq, node._ex = plan, plan.arity, next_sequence(), None
     if WATCHERS:
         watch(node)
@@ -112,8 +111,6 @@ def back(node, plan, grads, recorder):
 {kernel}
     return {given}
 """
-    names: dict[str, Any] = {
-        "CAPTURES": CAPTURES, "compiled": immediate.compiled,
-    }  # fmt: skip
+    names: dict[str, Any] = {"CAPTURES": CAPTURES}
     exec(compile(source, "<torchlike nodes>", "exec"), names)
     return names["back"]

@@ -121,7 +121,7 @@ class OpNode(SavesTensors):
     def apply(self, grads: Grads) -> Grads:
         """Gradients of the inputs (values) from those of the outputs (values or None)."""
         plan = self.plan
-        arguments = self.values() if self._kept != [] else []
+        arguments = self.values() if self._kept or self._kept is None else []
         for i in plan.diff:
             grad = grads[i]
             arguments.append(_zeros(plan.outs[i], grads) if grad is None else grad)

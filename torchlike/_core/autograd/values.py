@@ -7,7 +7,7 @@ from heapq import heappop, heappush
 from itertools import repeat
 from typing import TYPE_CHECKING, Any
 
-from torchlike._base.state import state
+from torchlike._base.state import UNUSUAL, state
 from torchlike._base.threads import others
 from torchlike._core.autograd.node import AccumulateGrad
 from torchlike._core.tensor.storage import CAPTURES
@@ -40,7 +40,9 @@ def run(task: Any, follows: Node | None = None, flowing: Grads | None = None) ->
     follows, flowing: the node that is alone ready, and the gradients of its outputs.
     """
     ready, buffers, awaited, release, sink = task.ready, task.buffers, task.awaited, not task.keep, AccumulateGrad
-    pushed, recorder, plain = len(ready), state.recorder, not (state.inference or state.levels)
+    pushed, recorder, plain = len(ready), None, True
+    if UNUSUAL:
+        recorder, plain = state.recorder, not (state.inference or state.levels)
     while True:
         if follows is not None:  # what alone is ready after a node needs no queue
             node, grads, follows = follows, flowing, None
@@ -75,20 +77,29 @@ def run(task: Any, follows: Node | None = None, flowing: Grads | None = None) ->
             target, nr = edge
             if target is None:
                 continue
-            left = awaited[target] = awaited[target] - 1
+            left = awaited[target] - 1
+            if left:
+                awaited[target] = left
             if grad is not None:
+                leaf = None
                 if target._ex is not None:
                     task.enter()
                     grad = task.fitting(target, nr, grad, node)
-                elif not (left or leaves) and target.__class__ is sink:  # it would be the next to run
-                    leaf = target.variable
-                    if leaf._rg and leaf._ex is None:
-                        if target in buffers:
-                            grad = _both(task, buffers.pop(target)[0], grad, recorder)
-                        if not (plain and leaf._grad is None and _becomes(leaf, grad)):
-                            task.enter()
-                            task.accumulate_into(leaf, grad)
-                        continue
+                elif target.__class__ is sink:
+                    if not (left or leaves):  # it would be the next to run
+                        leaf = target.variable
+                        if not leaf._rg or leaf._ex is not None:
+                            leaf = None
+                elif not (left or ready) and follows is None and target._arity == 1 and target not in buffers:
+                    follows, flowing = target, [grad]  # it is the next to run, and all that is ready
+                    continue
+                if leaf is not None:
+                    if buffers and target in buffers:
+                        grad = _both(task, buffers.pop(target)[0], grad, recorder)
+                    if not (plain and leaf._grad is None and _becomes(leaf, grad)):
+                        task.enter()
+                        task.accumulate_into(leaf, grad)
+                    continue
                 if target._arity == 1 and target not in buffers:
                     if left or ready or follows is not None:
                         buffers[target] = [grad]

@@ -18,7 +18,7 @@ from torchlike._core.conversion.convert import place
 from torchlike._core.conversion.storages import of_storage
 from torchlike._core.tensor.memory_order import restride
 from torchlike._core.tensor.mutation import store
-from torchlike._core.tensor.storage import Storage
+from torchlike._core.tensor.storage import Storage, holding
 from torchlike._core.tensor.tensor import Tensor, alias, fresh
 from torchlike._core.tensor.untyped_storage import TypedStorage, UntypedStorage
 
@@ -41,7 +41,7 @@ class LoadedStorage(UntypedStorage):
         self._where = where
 
     def _fill(self, array: np.ndarray) -> Storage:
-        self._cell = Storage(place(array, self._where))
+        self._cell = holding(place(array, self._where))
         self._cell.shown = weakref.ref(self)
         self._host = None
         return self._cell

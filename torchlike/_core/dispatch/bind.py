@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from torchlike._core.conversion.convert import tensor
-from torchlike._core.dispatch.dispatch import call
+from torchlike._core.dispatch.dispatch import call, straight
 from torchlike._core.dispatch.front import front
 from torchlike._core.dispatch.inplace import call_inplace
 from torchlike._core.tensor.arguments import RETURN_TYPES, named_results
@@ -50,7 +50,8 @@ def _binary(op: Op, kernel: Kernel, runner: Callable[..., Any]) -> Callable[...,
             return runner(kernel, (self, tensor(other)), ())
         return NotImplemented
 
-    return padded if tail else plain
+    otherwise = padded if tail else plain
+    return straight(op, 2, (), otherwise) if runner is call else otherwise
 
 
 _OPERAND_TYPES = (Tensor, int, float, complex, np.generic)

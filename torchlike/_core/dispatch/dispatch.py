@@ -6,12 +6,13 @@ goes straight to autograd and the executor.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import functools
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from torchlike._base.state import state
+from torchlike._base.state import UNUSUAL, state
 from torchlike._core.autograd import node as nodes
 from torchlike._core.autograd import operator_node
 from torchlike._core.autograd.node_maker import node_of
@@ -38,8 +39,11 @@ _get = KIND.get
 
 def call(op: Kernel, inputs: Inputs, static: Static) -> Any:
     """Run ``op`` on ``inputs`` (tensors, numbers, None) and record a node if one requires grad."""
-    if state.active:
-        return walk(Call(op, NEW, inputs, static))
+    recorder = None
+    if UNUSUAL:
+        if state.active:
+            return walk(Call(op, NEW, inputs, static))
+        recorder = state.recorder
     values = []
     record, strided = False, op.laid
     for t in inputs:
@@ -58,7 +62,6 @@ def call(op: Kernel, inputs: Inputs, static: Static) -> Any:
             values.append(t)
         else:
             return walk(Call(op, NEW, inputs, static))
-    recorder = state.recorder
     try:
         kernel = op.kernels.get(static) or immediate.compiled(op, static)
         out = kernel(*values) if recorder is None else recorder.record(kernel, values, op.name)
@@ -89,6 +92,72 @@ def call(op: Kernel, inputs: Inputs, static: Static) -> Any:
 
 
 NEW = Form("new", call, fresh=True)
+
+
+def straight(op: Kernel, tensors: int, static: Static, otherwise: Callable[..., Any]) -> Callable[..., Any]:
+    """``otherwise``, a call of ``op`` on one or two tensors alone: by code without loops where no layer is active.
+
+    It does what :func:`call` does with plain tensors. ``otherwise`` itself for operators that want more than that.
+    """
+    if op.checked is not None or op.returns is not None or op.laid:
+        return otherwise
+    return _makers(tensors, len(op.dynamic) - tensors)(op, static, otherwise)
+
+
+@functools.cache
+def _makers(tensors: int, others: int) -> Callable[..., Any]:
+    """What makes such functions for operators with ``others`` arguments more, which are None."""
+    names = "xy"[:tensors]
+    parts = {
+        "given": ", ".join(names),
+        "plain": " and ".join([f"{x}.__class__ is Tensor and {x}._view is None" for x in names]),
+        "values": "".join([f"{x}._storage.value, " for x in names]),
+        "held": "".join([f"v{x}, " for x in names]),
+        "inputs": ", ".join([*names, *["None"] * others]) + ",",
+        "args": ", ".join([*[f"v{x}" for x in names], *["None"] * others]) + ",",
+        "wanted": " or ".join([f"{x}._rg" for x in names]),
+        "arrays": " is ".join([f"v{x}.__class__" for x in names]),
+        "key": "".join([f"v{x}.aval, {x}._rg, " for x in names]),
+        "same": " and ".join(
+            [f"recent[{2 * i + 1}] is k{i}a and recent[{2 * i + 2}] is k{i}g" for i in range(tensors)]
+        ),
+        "kept": "".join([f"k{i}a, k{i}g, " for i in range(tensors)]),
+    }
+    space: dict[str, Any] = {
+        "UNUSUAL": UNUSUAL, "state": state, "plan_for": plan_for, "node_of": node_of, "wrap": wrap, "Tensor": Tensor,
+        "Array": Array,
+    }  # fmt: skip
+    exec(compile(_STRAIGHT.format(**parts), "<torchlike calls>", "exec"), space)
+    return space["made"]
+
+
+_STRAIGHT = """
+def made(op, static, otherwise):
+    def straight({given}):
+        if {plain} and not UNUSUAL:
+            {held} = {values}
+            try:
+                t = wrap(op.kernels[static]({args}))
+            except Exception:
+                return otherwise({given})
+            if ({wanted}) and state.grad:
+                recent = op.recent
+                if Array is {arrays}:
+                    {kept} = {key}
+                    if recent[0] is static and {same}:
+                        plan = recent[-1]
+                    else:
+                        plan = plan_for(op, ({inputs}), static, ({args}))
+                        op.recent = static, {kept} plan
+                else:
+                    plan = plan_for(op, ({inputs}), static, ({args}))
+                if plan is not None:
+                    t._edge = ((plan.make or node_of)(op, plan, ({inputs}), (t,)), 0)
+                    t._rg = True
+            return t
+        return otherwise({given})
+    return straight
+"""
 
 
 def call_taken(op: Kernel, inputs: Inputs, static: Static) -> Any:

@@ -12,19 +12,22 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import torchlike._base.dtypes as dtypes
 from torchlike._core.conversion.numbers import REAL, demand_held
-from torchlike._core.dispatch.dispatch import call, call_taken
+from torchlike._core.dispatch.dispatch import call, call_taken, straight
 from torchlike._core.dispatch.inplace import call_inplace
 from torchlike._core.dispatch.out import call_out
 from torchlike._core.dispatch.view_calls import call_view
 from torchlike._core.overrides import torch_function
 from torchlike._core.tensor import arguments as convert
 from torchlike._core.tensor.size import Size
-from torchlike._core.tensor.tensor import Tensor
+from torchlike._core.tensor.tensor import Tensor, wrap
 from torchlike._decl.op import ViewOp, exact
 
 if TYPE_CHECKING:
+    from torchlike._core.typed import Inputs
+    from torchlike._decl.derive import Kernel
     from torchlike._decl.op import Op
     from torchlike._decl.schema import Arg
+    from torchlike._decl.typed import Static
 
 
 def _check(arg: Arg, strict: bool, op: Op, env: dict[str, Any]) -> list[str]:
@@ -240,8 +243,11 @@ def _overloaded(ops: Sequence[Op], form: str) -> Callable[..., Any]:
     """The front of an operator with several overloads: each is tried in the order of declaration."""
     binders = [_compiled(op, form, True, {}) for op in ops]
     name = ops[0].schema.name
+    of_one = _of_one(binders)
 
     def overloaded(*args: Any, **kwargs: Any) -> Any:
+        if of_one is not None and not kwargs and len(args) == 1 and args[0].__class__ is Tensor:
+            return of_one(args[0])
         for bind in binders:
             try:
                 run, op, inputs, static, out = bind(*args, **kwargs)
@@ -259,6 +265,26 @@ def _overloaded(ops: Sequence[Op], form: str) -> Callable[..., Any]:
         )
 
     return overloaded
+
+
+def _of_one(binders: Sequence[Callable[..., Any]]) -> Callable[[Tensor], Any] | None:
+    """A call with one tensor alone; None where no overload takes that, or what it makes of it depends on the tensor."""
+    probe = wrap(None)
+    for bind in binders:
+        try:
+            run, op, inputs, static, _ = bind(probe)
+        except TypeError:
+            continue
+        except Exception:  # it looks into the tensor
+            return None
+        if run is not call or inputs[0] is not probe or any([x is not None for x in inputs[1:]]):
+            return None
+        return straight(op, 1, static, partial(_with_one, op, inputs[1:], static))
+    return None
+
+
+def _with_one(op: Kernel, others: Inputs, static: Static, t: Tensor) -> Any:
+    return call(op, (t, *others), static)
 
 
 def _takes_as_many(op: Op, n: int) -> bool:

@@ -71,7 +71,7 @@ class Doors:
 
     def __init__(self, enter: Callable, overridden: Callable, plain: set) -> None:
         self._refusing = _refusing(enter, overridden, plain)
-        self._early, self._of_one = _early(enter, plain), _of_one(enter, plain)
+        self._early, self._of_one, self._of_value = _early(enter, plain), _of_one(enter, plain), _of_value(enter, plain)
         self._of_two = _of_two(enter, overridden, plain, lambda x: self.foreign(x))
         self._again = self.lazily
 
@@ -93,6 +93,10 @@ class Doors:
     def of_one(self, behind: Callable) -> Callable:
         """A door of a getter or a method without parameters."""
         return _opened(self._of_one(behind), behind)
+
+    def of_value(self, behind: Callable) -> Callable:
+        """A door of a setter."""
+        return _opened(self._of_value(behind), behind)
 
     def of_two(self, behind: Callable) -> Callable:
         """A door of a Python operator, which answers NotImplemented to an operand that it does not know."""
@@ -172,6 +176,18 @@ def _of_one(enter: Callable, plain: set) -> Callable[[Callable], Any]:
             if armed and (self.__class__ not in plain or state.function_modes):
                 return enter(door, (self,), {})
             return behind(self)
+
+        return door
+
+    return made
+
+
+def _of_value(enter: Callable, plain: set) -> Callable[[Callable], Any]:
+    def made(behind: Callable) -> Any:
+        def door(self: Any, value: Any) -> Any:
+            if armed and (self.__class__ not in plain or value.__class__ not in plain or state.function_modes):
+                return enter(door, (self, value), {})
+            return behind(self, value)
 
         return door
 

@@ -392,7 +392,7 @@ def _publish_property(cls: Any, name: str, found: property, place: str) -> None:
     if not conventions.is_property(name):
         return
     get, put, delete = found.fget, found.fset, found.fdel
-    parts = get and DOORS.of_one(get), put and DOORS.before(put), delete and DOORS.of_one(delete)
+    parts = get and DOORS.of_one(get), put and DOORS.of_value(put), delete and DOORS.of_one(delete)
     parts = [door and doors.named(door, f, f.__name__, None) for door, f in zip(parts, (get, put, delete), strict=True)]
     new = property(*parts, doc=found.__doc__)
     setattr(cls, name, new)

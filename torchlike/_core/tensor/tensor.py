@@ -408,7 +408,7 @@ _tuple = tuple.__new__  # a Size of lengths that are known to be ints
 def wrap(value: Any) -> Tensor:
     """A new base tensor that holds ``value``."""
     t = _new(Tensor)
-    t._storage = t._vc = storage = _new(Storage)  # as Storage(value), without a call
+    t._storage = t._vc = storage = Storage()  # as holding(value), without a call
     storage.value = value
     storage.version = storage.epoch = storage._address = 0
     storage.strides = None

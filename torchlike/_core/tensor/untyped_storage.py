@@ -34,7 +34,7 @@ from torchlike._core.tensor import storage_arguments as given
 from torchlike._core.tensor.host_memory import address, demand_accelerator
 from torchlike._core.tensor.mutation import placed, store
 from torchlike._core.tensor.shared_memory import demand_resizable
-from torchlike._core.tensor.storage import CAPTURES, Freed, Storage
+from torchlike._core.tensor.storage import CAPTURES, Freed, Storage, holding
 from torchlike._core.tensor.tensor import Tensor
 from torchlike._executor import immediate
 from torchlike._executor.sparse import SparseValue
@@ -63,7 +63,7 @@ class UntypedStorage(given.StorageBase):
             self._storage = _nothing(size if isinstance(size, int) else len(size))
         else:
             host = np.zeros(size, np.uint8) if isinstance(size, int) else _of_ints(size)
-            self._storage = Storage(immediate.jax.device_put(host, devices.jax_device(asked)))
+            self._storage = holding(immediate.jax.device_put(host, devices.jax_device(asked)))
         self._storage.shown = weakref.ref(self)
 
     @staticmethod
@@ -334,7 +334,7 @@ def _of_ints(items: Sequence[int]) -> np.ndarray:
 
 
 def _nothing(nbytes: int) -> Storage:
-    return Storage(immediate.Abstract((nbytes,), np.dtype(np.uint8)))
+    return holding(immediate.Abstract((nbytes,), np.dtype(np.uint8)))
 
 
 def _of_bytes(array: np.ndarray) -> UntypedStorage:
@@ -549,7 +549,7 @@ def copied_cell(cell: Storage, memo: dict[Any, Any]) -> Storage:
     """The copy of a dense tensor's storage, one for all that a ``deepcopy`` meets of it."""
     key = "storage", id(cell)
     if key not in memo:
-        memo[key] = Storage(cell.value)
+        memo[key] = holding(cell.value)
         memo[key].strides = cell.strides
     return memo[key]
 

@@ -22,7 +22,7 @@ from torchlike._core.autograd import engine
 from torchlike._core.autograd import node as nodes
 from torchlike._core.dispatch.dispatch import refresh
 from torchlike._core.tensor.memory_order import restride
-from torchlike._core.tensor.storage import UNTRACKED, Storage
+from torchlike._core.tensor.storage import UNTRACKED, Storage, holding
 from torchlike._core.tensor.tensor import Tensor, alias, carried, carry, device_of, value_of, wrap
 from torchlike._core.tensor.views import View
 from torchlike._executor import immediate
@@ -60,7 +60,7 @@ def substitute(t: Tensor, storages: dict[int, Storage]) -> Tensor:
     else:
         new, storage = alias(t), t._storage
         if id(storage) not in storages:
-            storages[id(storage)] = copy = Storage(storage.value)
+            storages[id(storage)] = copy = holding(storage.value)
             copy.strides = storage.strides
         new._storage = storages[id(storage)]
         if t._vc is storage:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from torchlike._base.state import state
 from torchlike._core.autograd import node as nodes
 from torchlike._core.dispatch.view_calls import DiffView, tie
-from torchlike._core.tensor.storage import UNTRACKED, Storage
+from torchlike._core.tensor.storage import UNTRACKED, Storage, holding
 from torchlike._core.tensor.tensor import Tensor, alias, carry, wrap
 from torchlike._core.tensor.views import View
 
@@ -138,7 +138,7 @@ class OutputSpec:
     def _new(self, what: Any) -> Tensor:
         storage = self.storages.get(what.slot)
         if storage is None:
-            storage = self.storages[what.slot] = Storage(self.values[what.slot])
+            storage = self.storages[what.slot] = holding(self.values[what.slot])
             storage.strides = what.strides
         t = wrap(None)
         t._storage = t._vc = storage

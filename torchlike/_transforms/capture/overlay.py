@@ -128,7 +128,7 @@ class OverlaidVersion(Version):
 
 
 SHARING[Overlaid] = OverlaidShared
-OVERLAID = {Storage: Overlaid, Shared: OverlaidShared, Version: OverlaidVersion}
+OVERLAID: dict[type, type] = {Storage: Overlaid, Shared: OverlaidShared, Version: OverlaidVersion}
 PLAIN = {overlaid: plain for plain, overlaid in OVERLAID.items()}
 _held: dict[int, int] = {}  # {id of an overlaid object: by how many captures}
 

@@ -27,7 +27,7 @@ from torchlike._base.state import REMAT, state
 from torchlike._core.dispatch.layers import AGAIN
 from torchlike._core.overrides.torch_function import unseen
 from torchlike._core.tensor.mutation import become, lend
-from torchlike._core.tensor.storage import Storage
+from torchlike._core.tensor.storage import holding
 from torchlike._core.tensor.tensor import Tensor, value_of, wrap
 from torchlike._executor.immediate import Abstract
 from torchlike._executor.pending import Pending, all_settled
@@ -185,7 +185,7 @@ class Again:
             storage, _, fenced = self.fenced.get(id(t._storage), (None, None, None))
             if storage is not None and storage.value is fenced:
                 if id(storage) not in moved:
-                    moved[id(storage)] = Storage(fenced)
+                    moved[id(storage)] = holding(fenced)
                     moved[id(storage)].strides = storage.strides
                 become(t, moved[id(storage)], t._view)
 

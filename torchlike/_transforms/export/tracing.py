@@ -19,7 +19,7 @@ from torchlike._base.state import enable_grad
 from torchlike._core.autograd import engine
 from torchlike._core.autograd import node as nodes
 from torchlike._core.tensor.mutation import become, set_history
-from torchlike._core.tensor.storage import Storage
+from torchlike._core.tensor.storage import holding
 from torchlike._core.tensor.tensor import Tensor, array_of, value_of, wrap
 from torchlike._executor.pending import settled
 from torchlike._transforms.capture.boundary import explore
@@ -150,7 +150,7 @@ class ExportTrace:
         n, m = len(self.state), len(self.state) + len(self.order)
         for k, (t, value) in enumerate(zip(self.state, values, strict=False)):
             if t._view is not None and t._view.steps:
-                become(t, Storage(value), None)
+                become(t, holding(value), None)
             else:
                 self.record.begin_with(t._storage, value)
             set_history(t, None, t._rg or k in self.wanted.state)
