@@ -23,8 +23,9 @@ _KINDS = {"gpu": "cuda", "tpu": "xla"}
 
 
 def _kind() -> str | None:
-    platform = jax.default_backend()
-    return _KINDS.get(platform)
+    if not any(map(devices.local_devices, _KINDS)):
+        return None
+    return _KINDS.get(jax.default_backend())
 
 
 def is_available() -> bool:

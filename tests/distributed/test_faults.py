@@ -146,6 +146,7 @@ import sys
 import torch
 import torch.distributed as dist
 import torch.multiprocessing as mp
+where = "cuda" if torch.cuda.is_available() and torch.cuda.device_count() else torch.accelerator.current_accelerator()
 def work(rank, size, port):
     dist.init_process_group("gloo", f"tcp://127.0.0.1:{port}", rank=rank, world_size=size)
     x = torch.ones(2) * (rank + 1)

@@ -1,11 +1,16 @@
 """Devices: PyTorch's names for them, and the jax devices behind the names."""
 
 import operator
+import os
 import threading
 from functools import cache
+from importlib.metadata import entry_points
+from importlib.util import find_spec
+from pkgutil import iter_modules
 from typing import Any, NoReturn
 
 import jax
+from jax._src.xla_bridge import backends_are_initialized
 
 from torchlike._base.state import state
 
@@ -169,22 +174,39 @@ def _is_number(digits: str) -> bool:
     return plain
 
 
-def _local_devices(platform: str) -> list[jax.Device]:
-    """This process's devices on a jax platform; none if jax lacks it."""
+def local_devices(platform: str) -> list[jax.Device]:
+    """This process's devices on a jax platform; none if jax lacks it.
+
+    Asking for a GPU that cannot be there does not start jax's backend: processes that come together have not yet done so.
+    """
+    if platform != "cpu" and not backends_are_initialized() and _is_alone_with_cpus():
+        return []
     try:
         return jax.local_devices(backend=platform)
     except RuntimeError:
         return []
 
 
+@cache
+def _is_alone_with_cpus() -> bool:
+    """Whether jax can have no devices but CPUs, whatever there is in this machine: it is told so, or has no plugin."""
+    if jax.config.jax_platforms:
+        return {*jax.config.jax_platforms.split(",")} <= {"cpu"}
+    found = find_spec("jax_plugins")
+    plugins = [*iter_modules(found.submodule_search_locations)] if found is not None else []
+    return not (
+        plugins or entry_points(group="jax_plugins") or find_spec("libtpu") or "PJRT_NAMES_AND_LIBRARY_PATHS" in os.environ
+    )
+
+
 def is_present(kind: str) -> bool:
     """Whether jax has a device of this type here."""
-    return kind in _PLATFORM and bool(_local_devices(_PLATFORM[kind]))
+    return kind in _PLATFORM and bool(local_devices(_PLATFORM[kind]))
 
 
 def _accelerator() -> str:
     for kind in ("cuda", "tpu"):
-        if _local_devices(_PLATFORM[kind]):
+        if local_devices(_PLATFORM[kind]):
             return kind
     raise RuntimeError(
         "Cannot access accelerator device when none is available: a bare index names an accelerator, "
@@ -202,7 +224,7 @@ def jax_device(d: device) -> jax.Device:
     if d.type == "meta":
         raise RuntimeError("device 'meta' holds no values, so no jax device is behind it; use 'cpu'")
     platform = _PLATFORM.get(d.type)
-    devices = _local_devices(platform) if platform else []
+    devices = local_devices(platform) if platform else []
     index = d.index or 0
     if devices and (index < len(devices) or d.type == "cpu"):
         return devices[index if index < len(devices) else 0]
@@ -214,7 +236,7 @@ class NotCompiled(AssertionError, RuntimeError):
 
 
 def _absent(d: device, platform: str | None, count: int) -> str:
-    present = {p: len(_local_devices(p)) for p in ("cpu", "gpu", "tpu")}
+    present = {p: len(local_devices(p)) for p in ("cpu", "gpu", "tpu")}
     has = ", ".join(f"{p} ({n})" for p, n in present.items() if n)
     if platform is None:
         do = "torchlike runs on cpu, cuda, tpu and xla"
@@ -253,7 +275,7 @@ def from_jax(jax_dev: jax.Device) -> device:
     kind = _TYPE_OF_PLATFORM.get(jax_dev.platform)
     if kind is None:
         raise NotImplementedError(f"jax platform '{jax_dev.platform}' is not supported; use cpu, gpu or tpu")
-    local = _local_devices(jax_dev.platform)
+    local = local_devices(jax_dev.platform)
     index = local.index(jax_dev) if jax_dev in local else jax_dev.id
     return _intern(kind, None if kind == "cpu" and index == 0 else index)
 

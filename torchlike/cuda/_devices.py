@@ -9,21 +9,14 @@ import torchlike._base.device as devices
 from torchlike._executor import value_checks
 
 
-def _gpus():
-    try:
-        return jax.local_devices(backend="gpu")
-    except RuntimeError:
-        return []
-
-
 def is_available() -> bool:
     """Whether jax has a GPU in this process."""
-    return bool(_gpus())
+    return bool(devices.local_devices("gpu"))
 
 
 def device_count() -> int:
     """How many GPUs this process sees."""
-    return len(_gpus())
+    return len(devices.local_devices("gpu"))
 
 
 def demand() -> None:
