@@ -247,6 +247,35 @@ def groups(rank):
 
 
 @case
+def as_methods(rank):
+    """Collectives that a group has, as hooks of gradients call them."""
+    world, x, out = d.group.WORLD, mine(rank, "float32", 2), [t.zeros(2), t.zeros(2)]
+    sums = [world.allreduce([x]).get_future().wait()[0].clone(), x.clone()]
+    world.allreduce(x, d.ReduceOp.MAX).wait()
+    world.allgather([out], [x + rank]).wait()
+    y, z, part, both = mine(rank, "float32", 2), mine(rank, "float32", 2), t.zeros(2), t.zeros(4)
+    world.broadcast(y, 1).wait()
+    world.reduce(z, 1).wait()
+    world.reduce_scatter(part, [x + rank, x]).wait()
+    world._allgather_base(both, part).wait()
+    there = world.send([y + 1], 1, 3) if rank == 0 else world.recv([y], 0, 3)
+    there.wait()
+    swapped = t.zeros(2)
+    world.alltoall_base(swapped, y, [], []).wait()
+    world.barrier().wait()
+    return [*sums, x, *out, y, z if rank else 0, part, both, swapped]
+
+
+@case
+def backends(rank):
+    names = [str(d.Backend(b)) for b in BACKENDS if isinstance(b, str)]
+    return names, [said(lambda b=b: d.Backend(b)) for b in BACKENDS]
+
+
+BACKENDS = ["GLOO", "nccl", "foo", "", None, 3, ["gloo"]]
+
+
+@case
 def refusals(rank):
     two = [t.zeros(2), t.zeros(2)]
     return {

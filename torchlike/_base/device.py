@@ -177,7 +177,7 @@ def _is_number(digits: str) -> bool:
 def local_devices(platform: str) -> list[jax.Device]:
     """This process's devices on a jax platform; none if jax lacks it.
 
-    Asking for a GPU that cannot be there does not start jax's backend: processes that come together have not yet done so.
+    Asking for a GPU that cannot be there does not start jax's backend: processes may still come together.
     """
     if platform != "cpu" and not backends_are_initialized() and _is_alone_with_cpus():
         return []
@@ -194,9 +194,8 @@ def _is_alone_with_cpus() -> bool:
         return {*jax.config.jax_platforms.split(",")} <= {"cpu"}
     found = find_spec("jax_plugins")
     plugins = [*iter_modules(found.submodule_search_locations)] if found is not None else []
-    return not (
-        plugins or entry_points(group="jax_plugins") or find_spec("libtpu") or "PJRT_NAMES_AND_LIBRARY_PATHS" in os.environ
-    )
+    told = "PJRT_NAMES_AND_LIBRARY_PATHS" in os.environ
+    return not (plugins or entry_points(group="jax_plugins") or find_spec("libtpu") or told)
 
 
 def is_present(kind: str) -> bool:

@@ -1,5 +1,6 @@
 """Processes that work together: ``torch.distributed``, on the collectives of XLA."""
 
+from torchlike.distributed import _group_calls as _group_calls
 from torchlike.distributed import _programs as _programs
 from torchlike.distributed import distributed_c10d as distributed_c10d
 from torchlike.distributed._buckets import BuiltinCommHookType as BuiltinCommHookType

@@ -78,6 +78,8 @@ class Work:
         """The rank that a message came from."""
         return self._source
 
+    _source_rank = source_rank
+
     def get_future(self) -> Future:
         """A future of the tensors; it waits here."""
         future: Future = Future()

@@ -101,7 +101,7 @@ class GroupMember(metaclass=_World):
 
 
 class Backend(str):
-    """The name of a backend, in lower case. All mean the collectives of XLA.
+    """The name of a backend, in lower case. All mean the collectives of XLA. ValueError for what is no string.
 
     >>> import torchlike as torch
     >>> torch.distributed.Backend("GLOO")
@@ -113,7 +113,7 @@ class Backend(str):
     MPI, UCC, XCCL, FAKE = "mpi", "ucc", "xccl", "fake"  # to be compared with: none of them is here
 
     def __new__(cls, name: str) -> "Backend":
-        return super().__new__(cls, _checked_backend(name))
+        return super().__new__(cls, _named(name))
 
 
 class DebugLevel:
@@ -202,13 +202,17 @@ _CANNOT = {
 }
 
 
+def _named(backend: Any) -> str:
+    if not isinstance(backend, str):
+        raise ValueError(f"Backend constructor parameter must be string-ish, not {type(backend).__name__}")
+    return backend.lower()
+
+
 def _checked_backend(backend: Any) -> str:
     """The backend's name in lower case: gloo or xla, with a GPU nccl, or these by type of device."""
     if backend is None:
         return "undefined"
-    if not isinstance(backend, str):
-        raise ValueError(f"Backend constructor parameter must be string-ish, not {type(backend).__name__}")
-    name = backend.lower()
+    name = _named(backend)
     for part in name.split(","):
         kind = part.rpartition(":")[2]
         if kind in _CANNOT and not (kind == "nccl" and _has_gpu()):
