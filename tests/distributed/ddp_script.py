@@ -416,6 +416,41 @@ def names_and_modes(rank):
     return list(model.state_dict()), model.device_ids, str(model.device), model.require_backward_grad_sync
 
 
+class Counted(nn.Module):
+    """A module with a buffer that says whose it is."""
+
+    def __init__(self, rank):
+        super().__init__()
+        self.weight = nn.Parameter(t.ones(1) * (rank + 1))
+        self.register_buffer("count", t.full((1,), 100.0 * (rank + 1)))
+
+    def forward(self, x):
+        self.seen = self.count.item()
+        self.count += 1
+        return (x * self.weight).sum()
+
+
+@case
+def whose_buffers(rank):
+    """Those of the last that has inputs, where processes join; ``broadcast_buffers=False`` is another thing than
+    ``forward_sync_buffers=False``.
+    """
+    found = []
+    for how in ({}, {"broadcast_buffers": False}, {"forward_sync_buffers": False}, {"init_sync": False}):
+        model = DDP(Counted(rank), **how)
+        first = model.module.count.item()
+        for _ in range(2):
+            model(t.ones(2)).backward()
+        found.append([first, model.module.seen, model.module.count.item(), model.module.weight.grad.tolist()])
+        model = DDP(Counted(rank), **how)
+        with model.join():
+            for _ in range(2 + rank):
+                model.module.count += rank
+                model(t.ones(2)).backward()
+        found.append([model.module.seen, model.module.count.item(), model.module.weight.tolist()])
+    return found
+
+
 class Told(join.JoinHook):
     def __init__(self, counter):
         self.counter = counter

@@ -1,6 +1,5 @@
 """The copies of a module in several processes: the same at the start, and while some of them have no more inputs."""
 
-import itertools
 from collections.abc import Container, Sequence
 from typing import Any
 
@@ -57,18 +56,18 @@ class Joining(JoinHook):
         self.last = reducer.group.rank()
 
     def notify(self, averages: bool, equalizes: bool) -> int:
-        """Before a forward: the first process that has one too."""
+        """Before a forward: the last process that has one too."""
         return self._agreed(True, averages, equalizes)[2]
 
     def _agreed(self, active: bool, averages: bool, equalizes: bool) -> tuple[bool, bool, int]:
-        """Whether those that are active will average gradients, and make buffers equal; the first of them."""
+        """Whether those that are active will average gradients, and make buffers equal; the last of them."""
         group = self.reducer.group
         said = tensor([active, averages, equalizes, *(active and r == group.rank() for r in range(group.size()))])
         told = said.to(int32)
         all_reduce(told, group=group)
         count, average, equalize, *who = told.tolist()
         self.reducer.divisor = None if self.divide_by_all else count
-        return average > 0, equalize > 0, who.index(1)
+        return average > 0, equalize > 0, max(rank for rank, active in enumerate(who) if active)
 
     def main_hook(self) -> None:
         """Without inputs: take part in a forward and backward of those that have some."""
@@ -88,5 +87,6 @@ class Joining(JoinHook):
         every: list[Any] = [None] * group.size()
         all_gather_object(every, last, group)
         # who was never without inputs while another had some names itself; so does the one that was last
-        root = next(rank for rank, named in enumerate(every) if named == rank)
-        broadcast_all([*itertools.chain(*self.model.shared())], root, group)
+        root = max(rank for rank, named in enumerate(every) if named == rank)
+        params, buffers = self.model.shared()
+        broadcast_all([*params, *(buffers if self.model.forward_sync_buffers else ())], root, group)

@@ -39,7 +39,8 @@ class DistributedDataParallel(Module, Joinable):
             empty for one on CPUs or on several devices. output_device: accepted.
         process_group: from ``torch.distributed``, by default that of all processes.
         broadcast_buffers, forward_sync_buffers: whether buffers become those of rank 0 before each forward.
-        init_sync: whether parameters and buffers do at the start. bucket_cap_mb: the size of buckets, 25 by default.
+        init_sync: whether parameters and buffers do at the start; with ``broadcast_buffers=False`` alone, parameters do.
+        bucket_cap_mb: the size of buckets, 25 by default.
         find_unused_parameters: needed where a backward leaves out parameters: those that no process used keep their
             gradients. static_graph: the graph is the same each time; gradients are sent at the end of backward.
         gradient_as_bucket_view, dim, batched_grad_copy: without effect.
@@ -99,7 +100,8 @@ class DistributedDataParallel(Module, Joinable):
         if self.process_group is not None and self.process_group.size() > 1:
             demand_same_parameters(module, self.parameters_to_ignore, self.process_group)
             if init_sync:
-                broadcast_all([*params, *buffers], 0, self.process_group)
+                own = broadcast_buffers is False and forward_sync_buffers is None
+                broadcast_all([*params, *([] if own else buffers)], 0, self.process_group)
             self._watch()
 
     def _shared_of(self, module: Module) -> tuple[list[Tensor], list[Tensor]]:
