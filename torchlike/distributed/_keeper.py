@@ -66,8 +66,8 @@ def _keep(port: int, starter: int) -> None:
     alone = 0.0
     while True:
         time.sleep(_LOOK)
-        count = _connections(port)
-        alone = 0.0 if count or os.getppid() == starter else alone + _LOOK
+        count = 1 if os.getppid() == starter else _connections(port)
+        alone = 0.0 if count else alone + _LOOK
         if alone >= (_LONELY if count is None else 3 * _LOOK):
             return
 
