@@ -36,6 +36,8 @@ def at_least(x, low):
 
 def positive_part(x):
     """``max(x, 0)``; the gradient passes at 0, not where ``x`` is NaN."""
+    if jnp.iscomplexobj(x):
+        raise NotImplementedError("clamp is not supported for complex types: a margin is between real numbers")
     return jnp.where(x >= 0, x, jnp.where(x < 0, 0, lax.stop_gradient(x)))
 
 
@@ -125,10 +127,11 @@ def smooth_l1_loss(self, target, reduction, beta):
     },
 )
 def huber_loss(self, target, reduction, delta):
-    if kind(self) == "i" and kind(target) == "f":
-        raise RuntimeError(f"huber_loss: result type {scalar_name(target)} can't be cast to {scalar_name(self)}")
     common = jnp.promote_types(self.dtype, target.dtype)
-    x, t = _pair("huber_cpu", self.astype(common), target.astype(common))
+    a, b = self.astype(common), target.astype(common)
+    if "bifc".index(kind(a)) > "bifc".index(kind(self)):
+        raise RuntimeError(f"huber_loss: result type {scalar_name(a)} can't be cast to {scalar_name(self)}")
+    x, t = _pair("huber_cpu", a, b)
     delta = _num(delta, x)
     return reduce(_bowl(x - t, delta, jnp.ones_like(delta), delta), reduction).astype(self.dtype)
 
@@ -141,10 +144,11 @@ def _beside(name, self, target, weight=None):
             f"({list(self.shape)}) is "
             "deprecated. Please ensure they have the same size."
         )
-    for other in (target, weight):
-        if other is not None and other.dtype != self.dtype:
-            raise RuntimeError(f"{name}: Found dtype {scalar_name(other)} but expected {scalar_name(self)}")
+    if target.dtype != self.dtype:
+        raise RuntimeError(f"{name}: Found dtype {scalar_name(target)} but expected {scalar_name(self)}")
     demand(f"{name}_cpu", self, "f")
+    if weight is not None and kind(weight) == "c":
+        raise RuntimeError(f"{name}: result type {scalar_name(weight)} can't be cast to {scalar_name(self)}: weight")
 
 
 def _weighted(losses, weight):
@@ -234,7 +238,6 @@ def _logits_grad(grad, self, target, weight, pos_weight, reduction):
     "int reduction=1) -> Tensor",
     variants="",
     layout=result_layouts.second_first,
-    dtype="promote",
     autocast="fp32",
     saved="pos_weight reduction self target weight",
     edges=lambda: (0, 1),
@@ -251,7 +254,7 @@ def binary_cross_entropy_with_logits(self, target, weight, pos_weight, reduction
         losses = (1 - t) * x + (1 + (pos - 1) * t) * _softplus_of_minus(x)
     if weight is not None:
         losses = losses * broadcast("binary_cross_entropy_with_logits", wide(weight), losses)[0]
-    return reduce(losses, reduction).astype(self.dtype)
+    return reduce(losses, reduction).astype(target.dtype)
 
 
 @op(
@@ -263,7 +266,14 @@ def binary_cross_entropy_with_logits(self, target, weight, pos_weight, reduction
 )
 def soft_margin_loss(self, target, reduction):
     demand("soft_margin_loss", self, "f")
+    if kind(target) == "c":
+        raise RuntimeError(f"soft_margin_loss: result type {scalar_name(target)} can't be cast to {scalar_name(self)}")
     x, t = broadcast("soft_margin_loss", self, target.astype(self.dtype))
+    if x.shape != self.shape:
+        raise RuntimeError(
+            f"soft_margin_loss: output with shape {list(self.shape)} doesn't match the broadcast shape "
+            f"{list(x.shape)}: the target may be broadcast, the input may not"
+        )
     return reduce(jnp.log1p(jnp.exp(-t * x)), reduction).astype(self.dtype)
 
 
@@ -565,6 +575,10 @@ def multi_margin_loss(self, target, p, margin, weight, reduction):
     if weight is not None and weight.shape != (x.shape[1],):
         raise RuntimeError(
             f"multi_margin_loss: inconsistent weight size, expected {x.shape[1]} but got {list(weight.shape)}"
+        )
+    if weight is not None and weight.dtype != self.dtype:
+        raise RuntimeError(
+            f"multi_margin_loss: expected scalar type {scalar_name(self)} but found {scalar_name(weight)}: weight"
         )
     t = target.reshape(-1)
     own = lax.broadcasted_iota(t.dtype, x.shape, 1) == t[:, None]

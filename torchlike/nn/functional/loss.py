@@ -3,6 +3,7 @@
 import math
 import warnings
 
+from torchlike._base import dtypes
 from torchlike._base.state import state
 from torchlike._core.dispatch.dispatch import call
 from torchlike._core.tensor import arguments
@@ -45,10 +46,29 @@ def _tensors(name, **given):
             raise TypeError(f"{name}(): argument '{argument}' must be Tensor, not {type(x).__name__}")
 
 
+def _subtracted(name, *tensors):
+    """Refuse bool tensors, as PyTorch's subtraction does."""
+    if any([x.dtype is dtypes.bool for x in tensors]):
+        raise RuntimeError(
+            f"Subtraction, the `-` operator, with a bool tensor is not supported ({name}); convert it to numbers"
+        )
+
+
+def _logits(name, x):
+    """Refuse logits that are no floating point numbers."""
+    if not x.dtype.is_floating_point:
+        raise NotImplementedError(
+            f"\"{name}\" not implemented for '{x.dtype.scalar_name}': it takes floating point tensors; convert the "
+            "input with .to(dtype)"
+        )
+
+
 def _frozen(function, **given):
     """Refuse arguments that PyTorch has no gradient of and that require one."""
+    given = {argument: x for argument, x in given.items() if x is not None}
+    _tensors(function, **given)
     for argument, x in given.items():
-        if x is not None and x.requires_grad and state.grad:
+        if x.requires_grad and state.grad:
             raise RuntimeError(
                 f"The function '{function}' is not differentiable with respect to argument '{argument}'. This input "
                 "cannot have requires_grad True."
@@ -130,6 +150,7 @@ def _with_probabilities(input, target, weight, mode, ignore_index, smoothing):
         )
     if ignore_index >= 0:
         raise RuntimeError("ignore_index is not supported for floating point target")
+    _logits("log_softmax_lastdim_kernel_impl", input)
     return call(classes.cross_entropy_prob[mode], (input, target, weight, smoothing), ())
 
 
@@ -239,6 +260,7 @@ def mse_loss(input, target, size_average=None, reduce=None, reduction="mean", we
 def l1_loss(input, target, size_average=None, reduce=None, reduction="mean", weight=None):
     """Absolute differences; the derivative where they are equal is 0. Arguments as :func:`mse_loss`."""
     _warn_shapes(input, target)
+    _subtracted("l1_loss", input, target)
     mode = _reduction(reduction, size_average, reduce)
     if weight is None:
         return call(ops.l1_loss[mode], (input, target), ())
@@ -295,7 +317,8 @@ def binary_cross_entropy_with_logits(
     Args:
         weight: broadcast, times each loss. pos_weight: broadcast, times the part of positive targets.
 
-    ValueError where the shapes of ``input`` and ``target`` differ.
+    The result has the dtype of ``target``. ValueError where the shapes of ``input`` and ``target`` differ,
+    RuntimeError for a target of integers.
 
     >>> import torchlike as torch
     >>> torch.nn.functional.binary_cross_entropy_with_logits(torch.zeros(2), torch.ones(2))
@@ -303,11 +326,11 @@ def binary_cross_entropy_with_logits(
     """
     mode = _reduction(reduction, size_average, reduce)
     _same_size(input, target)
-    if not input.dtype.is_floating_point:
-        raise NotImplementedError(
-            f"\"log_sigmoid_cpu\" not implemented for '{input.dtype.scalar_name}': "
-            "binary_cross_entropy_with_logits takes "
-            "floating point logits"
+    _logits("log_sigmoid_cpu", input)
+    if not target.dtype.is_floating_point:
+        raise RuntimeError(
+            f"binary_cross_entropy_with_logits: result type {input.dtype.scalar_name} can't be cast to the desired "
+            f"output type {target.dtype.scalar_name}, which is the target's; convert it with .to(input.dtype)"
         )
     return _with_logits(input, target, weight, pos_weight, mode)
 
@@ -354,9 +377,11 @@ def kl_div(input, target, size_average=None, reduce=None, reduction="mean", log_
         mode = 2 if reduction == "batchmean" else 1
     else:
         mode = _reduction(reduction, size_average, reduce)
+    _tensors("kl_div", input=input, target=target)
     for x in (input, target):
-        if not (x.dtype.is_floating_point or x.dtype.is_complex):
-            raise RuntimeError(f"kl_div: Integral inputs not supported, got {x.dtype}.")
+        if not x.dtype.is_floating_point:
+            word = "Complex" if x.dtype.is_complex else "Integral"
+            raise RuntimeError(f"kl_div: {word} inputs not supported, got {x.dtype}.")
     found = call((ops.kl_div_log if log_target else ops.kl_div)[mode], (input, target), ())
     return found / input.size(0) if reduction == "batchmean" and input.dim() else found
 
@@ -379,6 +404,14 @@ def poisson_nll_loss(input, target, log_input=True, full=False, size_average=Non
     """
     bools("poisson_nll_loss", log_input=log_input, full=full)
     mode = _reduction(reduction, size_average, reduce)
+    if not log_input:
+        _subtracted("poisson_nll_loss", input)
+    if full:
+        _subtracted("poisson_nll_loss", target)
+        if target.dtype.is_complex:
+            raise NotImplementedError(
+                f"\"le_cpu\" not implemented for '{target.dtype.scalar_name}': counts of poisson_nll_loss are real"
+            )
     return call(
         ops.poisson_nll_loss[bool(log_input), bool(full)][mode],
         (input, target, as_float("poisson_nll_loss", "eps", eps)),
@@ -402,14 +435,28 @@ def gaussian_nll_loss(input, target, var, full=False, eps=1e-6, reduction="mean"
         if var < 0:
             raise ValueError(f"var has negative entry/entries: {var}")
         var = input.new_full(input.size(), float(var)) if input.dtype.is_floating_point else input.new_tensor(var)
+    _demand_variances(var)
     var = _variances(input, var)
     mode = NUMBERS[reduction]
+    _subtracted("gaussian_nll_loss", input, target)
     if not full:
         return call(ops.gaussian_nll_loss[mode], (input, target, var, as_float("gaussian_nll_loss", "eps", eps)), ())
     found = call(
         ops.gaussian_nll_loss[0], (input, target, var, as_float("gaussian_nll_loss", "eps", eps)), ()
     ) + 0.5 * math.log(2 * math.pi)
     return found.mean() if mode == 1 else found.sum() if mode == 2 else found
+
+
+def _demand_variances(var):
+    if var.dtype.is_complex:
+        raise NotImplementedError(
+            f"\"lt_cpu\" not implemented for '{var.dtype.scalar_name}': variances of gaussian_nll_loss are real"
+        )
+    if not var.dtype.is_floating_point:
+        raise RuntimeError(
+            f"gaussian_nll_loss: result type Float can't be cast to the desired output type {var.dtype.scalar_name}, "
+            "which is the variances'; convert them with .to(input.dtype)"
+        )
 
 
 def _variances(input, var):

@@ -8,7 +8,7 @@ from torchlike._core.tensor.tensor import Tensor
 from torchlike._functions._install import function
 from torchlike._ops import ctc, similarity
 from torchlike._ops import loss as ops
-from torchlike.nn.functional.loss import _frozen, _reduction, _tensors
+from torchlike.nn.functional.loss import _frozen, _logits, _reduction, _subtracted, _tensors
 
 __all__ = [
     "cosine_embedding_loss",
@@ -45,6 +45,7 @@ def cosine_similarity(x1, x2, dim=1, eps=1e-8):
 def pairwise_distance(x1, x2, p=2.0, eps=1e-6, keepdim=False):
     """The p-norm of ``x1 - x2 + eps`` over the last dimension."""
     bools("pairwise_distance", keepdim=keepdim)
+    _subtracted("pairwise_distance", x1, x2)
     op = similarity.pairwise_distance
     return call(
         op,
@@ -84,6 +85,7 @@ def margin_ranking_loss(input1, input2, target, margin=0, size_average=None, red
             "margin_ranking_loss : All input tensors should have same dimension but got sizes: input1: "
             f"{list(input1.shape)}, input2: {list(input2.shape)}, target: {list(target.shape)}"
         )
+    _subtracted("margin_ranking_loss", input1, input2, target)
     return _margin_ranking_loss(input1, input2, target, margin, mode)
 
 
@@ -120,6 +122,7 @@ def cosine_embedding_loss(input1, input2, target, margin=0, size_average=None, r
 
 @function("triplet_margin_loss")
 def _triplet_margin_loss(anchor, positive, negative, margin=1.0, p=2.0, eps=1e-6, swap=False, reduction=0):
+    _subtracted("triplet_margin_loss", anchor, positive, negative)
     op = similarity.triplet_margin_loss[bool(swap)][reduction]
     return call(
         op,
@@ -207,6 +210,7 @@ def multi_margin_loss(input, target, p=1, margin=1.0, weight=None, size_average=
     if weight is not None and weight.dim() != 1:
         raise ValueError(f"weight must be one-dimensional, got shape {list(weight.shape)}")
     _tensors("multi_margin_loss", input=input, target=target)
+    margin = as_float("multi_margin_loss", "margin", margin)
     _frozen("multi_margin_loss", weight=weight)
     return call(ops.multi_margin_loss, (input, target, margin, weight), ops.multi_margin_loss.exactly((p, mode)))
 
@@ -214,6 +218,9 @@ def multi_margin_loss(input, target, p=1, margin=1.0, weight=None, size_average=
 def multilabel_soft_margin_loss(input, target, weight=None, size_average=None, reduce=None, reduction="mean"):
     """:func:`binary_cross_entropy_with_logits` averaged over the last dimension, the classes."""
     mode = _reduction(reduction, size_average, reduce)
+    _tensors("multilabel_soft_margin_loss", input=input, target=target)
+    _logits("log_sigmoid_cpu", input)
+    _subtracted("multilabel_soft_margin_loss", target)
     return call(ops.multilabel_soft_margin_loss[mode], (input, target, weight), ())
 
 
@@ -282,7 +289,16 @@ def ctc_loss(log_probs, targets, input_lengths, target_lengths, blank=0, reducti
                 f"ctc_loss() received an invalid combination of arguments: {name} must be Tensor, not "
                 f"{type(given).__name__}"
             )
+    if isinstance(input_lengths, Tensor) != isinstance(target_lengths, Tensor):
+        raise TypeError(
+            "ctc_loss() received an invalid combination of arguments: input_lengths and target_lengths must both be "
+            "tensors or both be tuples of ints"
+        )
     single = log_probs.dim() == 2
+    if not (single or log_probs.dim() == 3):
+        raise RuntimeError(f"ctc_loss: Expected 3-dimensional tensor, but got {log_probs.dim()}-dimensional log_probs")
+    if not log_probs.numel():
+        raise RuntimeError("ctc_loss: log_probs tensor must not be empty")
     if single:
         log_probs, targets = log_probs.unsqueeze(1), targets.reshape(1, -1)
     _demand_sequences(log_probs, targets)
@@ -300,6 +316,11 @@ def ctc_loss(log_probs, targets, input_lengths, target_lengths, blank=0, reducti
     if any(n < 0 for n in wanted.tolist()):
         raise RuntimeError(f"ctc_loss: Expected target_lengths to have value at least 0, but got {wanted.tolist()}")
     if targets.dim() == 1:
+        if targets.numel() != sum(wanted.tolist()):
+            raise RuntimeError(
+                f"ctc_loss: Expected tensor to have size {sum(wanted.tolist())} at dimension 0, but got size "
+                f"{targets.numel()} for argument 'targets': target_lengths add up to the first"
+            )
         targets = _rows(targets, wanted.tolist(), longest)
     elif targets.size(1) < longest:
         raise RuntimeError(
