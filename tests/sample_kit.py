@@ -72,6 +72,7 @@ EXPLICIT: dict[str, tuple[list, tuple]] = {
     "fractional_max_pool2d": ([(2, 3, 5, 5), (2, 3, 2)], ((2, 2), (3, 3))),
     "fractional_max_pool3d": ([(2, 3, 5, 5, 5), (2, 3, 3)], ((2, 2, 2), (3, 3, 3))),
     "binary_cross_entropy": ([(3, 4), (3, 4), None], (1,)),
+    "binary_cross_entropy_with_logits": ([(3, 4), (3, 4), None, None], (1,)),
     "lu_unpack": ([(4, 4), np.array([1, 2, 3, 4], np.int32)], (True, True)),
     "linalg_lu_solve": ([(4, 4), np.array([1, 2, 3, 4], np.int32), (4, 2)], (True, False)),
     "local_response_norm": ([(1, 4, 3), 0.1, 0.75, 1.0], (2,)),

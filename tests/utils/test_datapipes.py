@@ -1,6 +1,9 @@
 """Data pipes give what PyTorch's give."""
 
+import functools
 import importlib
+import io
+import pickle
 
 import pytest
 import torch as pytorch
@@ -25,6 +28,10 @@ def add(x, y):
 
 def both_large(x, y):
     return x + y > 3
+
+
+def named(x, *, y):
+    return x
 
 
 def first(name):
@@ -135,22 +142,211 @@ def test_forks_are_read_in_turn():
     agree_error(lambda t: list(wrap(t).unbatch(-2)), "must be -1")
 
 
+def own(t, **members):
+    return type("Own", (t.utils.data.IterDataPipe,), members)()
+
+
+def counted(self):
+    self.at = getattr(self, "at", 0) + 1
+    if self.at > 3:
+        raise StopIteration
+    return self.at
+
+
+def failing(self):
+    yield 1
+    raise RuntimeError("no more")
+
+
+def attempt(f):
+    try:
+        return f()
+    except Exception as error:
+        return type(error).__name__, str(error)[:30]
+
+
+def passes(pipe):
+    one = iter(pipe)
+    found = [next(one), pipe._number_of_samples_yielded]
+    other = iter(pipe)
+    return [*found, attempt(lambda: next(one)), next(other), attempt(lambda: next(one)), list(other)]
+
+
+PASSES = {
+    "generator": lambda t, d: passes(d.iter.IterableWrapper(range(3))),
+    "chain": lambda t, d: passes(d.iter.IterableWrapper(range(3)).map(more).filter(large)),
+    "shuffled": lambda t, d: (t.manual_seed(0), passes(d.iter.IterableWrapper(range(5)).shuffle(buffer_size=2)))[1],
+    "itself": lambda t, d: passes(own(t, __iter__=lambda s: s, __next__=counted, reset=lambda s: vars(s).clear())),
+    "of a list": lambda t, d: passes(own(t, __iter__=lambda s: iter([1, 2, 3]))),
+    "at once": lambda t, d: (lambda p: attempt(lambda: list(zip(p, p, strict=False))))(
+        d.iter.IterableWrapper(range(3))
+    ),
+    "failed": lambda t, d: (lambda p: [attempt(lambda: list(p)), p._number_of_samples_yielded])(
+        own(t, __iter__=failing)
+    ),
+    "failed within": lambda t, d: attempt(lambda: list(own(t, __iter__=failing).map(more))),
+    "of forks": lambda t, d: (lambda a, b: [next(a), next(b), attempt(lambda: list(a)), list(b)])(
+        *map(iter, d.iter.IterableWrapper(range(3)).fork(2))
+    ),
+    "of a fork and its source": lambda t, d: (lambda p: (lambda a, b: [
+        next(a), next(b), next(iter(p)), attempt(lambda: next(a))])(*map(iter, p.fork(2))))(
+            d.iter.IterableWrapper(range(3))),
+    "one fork": lambda t, d: (lambda p: p.fork(1) is p)(d.iter.IterableWrapper(range(3))),
+    "copies": lambda t, d: [
+        [x is y for x, y in zip(*d.iter.IterableWrapper([[1], [2]]).fork(2, copy=how), strict=True)]
+        for how in (None, "shallow", "deep")
+    ],
+    "read ahead": lambda t, d: (lambda a, b: [attempt(lambda: [next(a) for _ in range(3)]), attempt(lambda: list(b))])(
+        *map(iter, d.iter.IterableWrapper(range(9)).fork(2, buffer_size=2))
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", PASSES)
+def test_one_pass_at_a_time(name):
+    agree(lambda t: PASSES[name](t, t.utils.data.datapipes))
+
+
+def test_a_new_pass_of_one_fork_tells_that_others_were_not_read():
+    for m in BOTH:
+        one, other = m.utils.data.datapipes.iter.IterableWrapper(range(5)).fork(2)
+        late = iter(other)
+        assert [next(iter(one)), next(late)] == [0, 0]
+        with pytest.warns(UserWarning, match="Some child DataPipes are not exhausted"):
+            assert list(one) == [0, 1, 2, 3, 4]
+        with pytest.raises(RuntimeError, match="one of the ChildDataPipes of _Forker"):
+            next(late)
+        assert (list(other), list(one)) == ([0, 1, 2, 3, 4],) * 2
+
+
+STEPS = {
+    "map": (more,), "filter": (large,), "batch": (2,), "collate": (), "shuffle": (), "unbatch": (0,),
+    "groupby": (more,), "sharding_filter": (), "zip": "pipe", "concat": "pipe", "mux": "pipe",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_lengths_and_names(step):
+    def code(t):
+        known = t.utils.data.datapipes.iter.IterableWrapper([3, 4, 5])
+        found = []
+        for source in (known, own(t, __iter__=lambda s: iter([1, 2]))):
+            given = (source,) if STEPS[step] == "pipe" else STEPS[step]
+            made = getattr(known if STEPS[step] == "pipe" else source, step)(*given)
+            try:
+                found.append(len(made))
+            except TypeError as error:
+                found.append(str(error))
+            found += [repr(made), type(made).__module__.partition(".")[2]]
+        return found
+
+    agree(code)
+
+
+@pytest.mark.filterwarnings("ignore:Some child DataPipes")
+def test_pipes_are_saved_within_a_pass():
+    for m in BOTH:
+        d = m.utils.data.datapipes
+        wrapped = d.iter.IterableWrapper(range(4))
+        forks = wrapped.fork(2)
+        for pipe in (wrapped.map(more), wrapped.shuffle().set_shuffle(False), wrapped.batch(2), *forks,
+                     wrapped.demux(2, classifier_fn=odd)[1]):  # fmt: skip
+            next(iter(pipe))
+            again = pickle.loads(pickle.dumps(pipe))
+            assert list(again) == list(iter(again)) != []
+        for pipe in (d.map.SequenceWrapper("ab").map(str.upper), d.map.SequenceWrapper("ab").batch(1)):
+            assert pickle.loads(pickle.dumps(pipe))[1] == pipe[1]
+
+
+def odd(x):
+    return x % 2
+
+
+def names(graph):
+    return sorted((repr(pipe), names(inner)) for pipe, inner in graph.values())
+
+
+class Method:
+    def __init__(self, pipe):
+        self.pipe = pipe
+
+    def add(self, x):
+        return x + 1
+
+
+GRAPHS = {
+    "chain": lambda d: d.iter.IterableWrapper([1]).map(more).batch(2),
+    "forks": lambda d: (lambda a, b: a.map(more).mux(b))(*d.iter.IterableWrapper([1]).fork(2)),
+    "within": lambda d: d.iter.IterableWrapper([1]).map(functools.partial(add, d.iter.IterableWrapper([[2]]).batch(1))),
+    "method": lambda d: d.iter.IterableWrapper([1]).map(Method([{"a": d.map.SequenceWrapper([1])}]).add),
+    "indices": lambda d: d.map.SequenceWrapper([1, 2]).zip(d.map.SequenceWrapper([3])).shuffle(),
+}
+
+
+@pytest.mark.parametrize("name", GRAPHS)
+def test_graphs(name):
+    def code(t):
+        module = importlib.import_module(f"{t.__name__}.utils.data.graph")
+        pipe = GRAPHS[name](t.utils.data.datapipes)
+        graph = module.traverse_dps(pipe)
+        pipes = t.utils.data.graph_settings.get_all_graph_pipes(graph)
+        return names(graph), len(pipes)
+
+    agree(code)
+
+
+def test_a_pass_is_taken_up_where_it_was_left():
+    def code(t):
+        snapshot = importlib.import_module(f"{t.__name__}.utils.data.datapipes.utils.snapshot")
+        pipe = t.utils.data.datapipes.iter.IterableWrapper(range(9)).shuffle().set_shuffle(True)
+        snapshot._simple_graph_snapshot_restoration(pipe, 3, t.Generator().manual_seed(1))
+        return list(pipe), pipe._number_of_samples_yielded, attempt(
+            lambda: snapshot._simple_graph_snapshot_restoration(pipe, 10)
+        )[0]  # fmt: skip
+
+    agree(code)
+
+
+@pytest.mark.parametrize("step", ["map", "filter"])
+def test_functions_that_cannot_be_saved(step):
+    for m in BOTH:
+        source = m.utils.data.datapipes.iter.IterableWrapper([1])
+        with pytest.warns(UserWarning, match="Local function is not supported by pickle"):
+            getattr(source, step)(lambda x: True)
+        with pytest.raises(TypeError, match="callable function is expected"):
+            getattr(source, step)(3)
+
+
+def test_open_files_are_closed_with_their_wrapper():
+    for m in BOTH:
+        common = importlib.import_module(f"{m.__name__}.utils.data.datapipes.utils.common")
+        file = io.StringIO("text")
+        held = common.StreamWrapper(file)
+        assert (held.read(2), repr(held), "getvalue" in dir(held)) == ("te", f"StreamWrapper<{file!r}>", True)
+        del held
+        assert file.closed
+
+
 def test_indexed():
     for m in BOTH:
         pipe = m.utils.data.datapipes.map.SequenceWrapper([1, 2, 3]).map(more)
         assert (len(pipe), pipe[2]) == (3, 4)
 
 
-class OursTimes(torchlike.utils.data.IterDataPipe):
-    def __init__(self, source, k=2):
-        self.source, self.k = source, k
+def begun(self, source, k=2):
+    self.source, self.k = source, k
 
-    def __iter__(self):
-        return (x * self.k for x in self.source)
+
+def multiplied(self):
+    return (x * self.k for x in self.source)
+
+
+class OursTimes(torchlike.utils.data.IterDataPipe):
+    __init__, __iter__ = begun, multiplied
 
 
 class TheirsTimes(pytorch.utils.data.IterDataPipe):
-    __init__, __iter__ = OursTimes.__init__, OursTimes.__iter__
+    __init__, __iter__ = begun, multiplied
 
 
 @pytest.mark.parametrize(("m", "times"), [(torchlike, OursTimes), (pytorch, TheirsTimes)], ids=["ours", "PyTorch's"])
@@ -240,6 +436,13 @@ REFUSED = {
         first, group_size=2, buffer_size=2))),
     "concat": ("Index 2 is out of range", lambda t: wrapped(t, 1).concat(wrapped(t, 3))[2]),
     "batch": ("Index 1 is out of bound", lambda t: wrapped(t, 1).batch(2)[1]),
+    "keywords": ("keyword-only", lambda t: wrap(t.utils.data.datapipes, 1).map(named)),
+    "no pipe to follow": ("all inputs to be", lambda t: wrap(t.utils.data.datapipes, 1).concat([2])),
+    "no pipe": ("at least one", lambda t: t.utils.data.datapipes.iter.Concater()),
+    "no pipe beside": ("are required to be", lambda t: wrap(t.utils.data.datapipes, 1).zip([2])),
+    "kind of copies": ("Unknown copy method", lambda t: wrap(t.utils.data.datapipes, 1).fork(2, copy="x")),
+    "length of divided": ("", lambda t: len(wrap(t.utils.data.datapipes, 1).demux(2, classifier_fn=large)[0])),
+    "no folder": ("No such file", lambda t: list(t.utils.data.datapipes.iter.FileLister("/nothing/here"))),
     "mode": ("Invalid mode w", lambda t: t.utils.data.datapipes.iter.FileOpener(["a"], mode="w")),
 }  # fmt: skip
 
@@ -257,7 +460,8 @@ def test_files(tmp_path):
 
     def read(t):
         pipes = t.utils.data.datapipes.iter
-        lists = [pipes.FileLister(str(tmp_path)), pipes.FileLister(str(tmp_path), "*.txt", recursive=True)]
+        both = [str(tmp_path), str(tmp_path / "b.txt")]
+        lists = [pipes.FileLister(both), pipes.FileLister(str(tmp_path), "*.txt", recursive=True)]
         opened = pipes.FileLister(str(tmp_path), ["*.txt", "*.csv"]).open_files("b").read_from_stream(chunk=2)
         return [sorted(str(x).replace(str(tmp_path), "") for x in p) for p in (*lists, opened)]
 

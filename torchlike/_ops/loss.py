@@ -246,6 +246,11 @@ def _logits_grad(grad, self, target, weight, pos_weight, reduction):
 )
 def binary_cross_entropy_with_logits(self, target, weight, pos_weight, reduction):
     demand("log_sigmoid_cpu", self, "f")
+    if kind(target) != "f":
+        raise RuntimeError(
+            f"binary_cross_entropy_with_logits: result type {scalar_name(self)} can't be cast to the desired output "
+            f"type {scalar_name(target)}, which is the target's; convert it with .to(input.dtype)"
+        )
     x, t = wide(self), wide(target)
     if pos_weight is None:
         losses = (1 - t) * x + _softplus_of_minus(x)

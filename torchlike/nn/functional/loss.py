@@ -327,11 +327,6 @@ def binary_cross_entropy_with_logits(
     mode = _reduction(reduction, size_average, reduce)
     _same_size(input, target)
     _logits("log_sigmoid_cpu", input)
-    if not target.dtype.is_floating_point:
-        raise RuntimeError(
-            f"binary_cross_entropy_with_logits: result type {input.dtype.scalar_name} can't be cast to the desired "
-            f"output type {target.dtype.scalar_name}, which is the target's; convert it with .to(input.dtype)"
-        )
     return _with_logits(input, target, weight, pos_weight, mode)
 
 

@@ -4,30 +4,31 @@ from __future__ import annotations
 
 import inspect
 import warnings
-from collections.abc import Iterator
 from typing import Any
 
 from torchlike._base.dtypes import int64
 from torchlike._core.conversion.factories import empty
 from torchlike._functions.generator import Generator
-from torchlike.utils.data.datapipes.combinatorics import ShufflerIterDataPipe, ShufflerOfIndices
-from torchlike.utils.data.datapipes.datapipe import IterDataPipe, MapDataPipe
+from torchlike.utils.data.datapipes.iter.combinatorics import Seeded
+from torchlike.utils.data.graph import traverse_dps
 
 
-def _pipes(pipe: Any, seen: set[int]) -> Iterator[Any]:
-    """A pipe, and those that it holds."""
-    if isinstance(pipe, list | tuple):
-        for inner in pipe:
-            yield from _pipes(inner, seen)
-    elif isinstance(pipe, IterDataPipe | MapDataPipe) and id(pipe) not in seen:
-        seen.add(id(pipe))
-        yield pipe
-        for inner in vars(pipe).values():
-            yield from _pipes(inner, seen)
+def get_all_graph_pipes(graph: dict) -> list:
+    """The pipes of what :func:`torch.utils.data.graph.traverse_dps` gives, each once."""
+    found: dict[int, Any] = {}
+    _gather(graph, found)
+    return list(found.values())
+
+
+def _gather(graph: dict, found: dict[int, Any]) -> None:
+    for key, (pipe, inner) in graph.items():
+        if key not in found:
+            found[key] = pipe
+            _gather(inner, found)
 
 
 def _shufflers(pipe: Any) -> list:
-    return [p for p in _pipes(pipe, set()) if isinstance(p, ShufflerIterDataPipe | ShufflerOfIndices)]
+    return [p for p in get_all_graph_pipes(traverse_dps(pipe)) if isinstance(p, Seeded)]
 
 
 def apply_shuffle_settings(datapipe: Any, shuffle: bool | None = None) -> Any:
@@ -77,26 +78,22 @@ def apply_sharding(datapipe: Any, num_of_instances: int, instance_id: int, shard
     >>> list(apply_sharding(IterableWrapper(range(5)).sharding_filter(), 2, 0))
     [0, 2, 4]
     """
-    _shard(datapipe, (num_of_instances, instance_id), sharding_group, None, set())
+    _shard(traverse_dps(datapipe), (num_of_instances, instance_id), sharding_group, None, set())
     return datapipe
 
 
-def _shard(pipe: Any, part: tuple[int, int], group: Any, above: Any, seen: set[int]) -> None:
-    if isinstance(pipe, list | tuple):
-        for inner in pipe:
-            _shard(inner, part, group, above, seen)
-    elif isinstance(pipe, IterDataPipe | MapDataPipe):
-        apply = getattr(pipe, "apply_sharding", None)
+def _shard(graph: dict, part: tuple[int, int], group: Any, above: Any, seen: set[int]) -> None:
+    for key, (pipe, inner) in graph.items():
+        apply, last = getattr(pipe, "apply_sharding", None), above
         if apply is not None:
             if above is not None:
                 raise RuntimeError(
                     "Sharding twice on a single pipeline is likely unintended and will cause data loss. "
                     f"Sharding already applied to {above} while trying to apply to {pipe}"
                 )
-            above = pipe
-            if id(pipe) not in seen:
+            last = pipe
+            if key not in seen:
                 takes_group = len(inspect.signature(apply).parameters) > 2
                 apply(*part, group) if takes_group else apply(*part)
-        seen.add(id(pipe))
-        for inner in vars(pipe).values():
-            _shard(inner, part, group, above, seen)
+        seen.add(key)
+        _shard(inner, part, group, last, seen)

@@ -2,3 +2,4 @@
 
 from torchlike.utils.data.datapipes import iter as iter
 from torchlike.utils.data.datapipes import map as map
+from torchlike.utils.data.datapipes import utils as utils

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, ClassVar, TypeVar
 
+from torchlike.utils.data.datapipes import _hook_iterator as passes
 from torchlike.utils.data.dataset import Dataset, IterableDataset
 
 T_co = TypeVar("T_co", covariant=True)
@@ -16,6 +17,10 @@ class _Functional:
     """Whose methods are beside its own those that :func:`functional_datapipe` gave to its kind."""
 
     functions: ClassVar[dict[str, Callable]]
+    reduce_ex_hook: ClassVar[Callable | None] = None
+    getstate_hook: ClassVar[Callable | None] = None
+    str_hook: ClassVar[Callable | None] = None
+    repr_hook: ClassVar[Callable | None] = None
 
     def __getattr__(self, attribute_name: str) -> Any:
         made = type(self).functions.get(attribute_name)
@@ -24,39 +29,98 @@ class _Functional:
         return partial(made, self)
 
     @classmethod
-    def register_datapipe_as_function(cls, function_name: str, cls_to_register: type) -> None:
+    def register_function(cls, function_name: str, function: Callable) -> None:
+        """Let ``pipe.function_name(...)`` call ``function(pipe, ...)``."""
+        cls.functions[function_name] = function
+
+    @classmethod
+    def register_datapipe_as_function(
+        cls, function_name: str, cls_to_register: type, enable_df_api_tracing: bool = False
+    ) -> None:
         """Let ``pipe.function_name(...)`` make a ``cls_to_register(pipe, ...)``. Exception if the name is taken."""
         if function_name in cls.functions:
             raise Exception(f"Unable to add DataPipe function name {function_name} as it is already taken")  # noqa: TRY002
         cls.functions[function_name] = cls_to_register
 
     def __repr__(self) -> str:
-        return type(self).__qualname__
+        return type(self).repr_hook(self) if type(self).repr_hook is not None else type(self).__qualname__
+
+    def __str__(self) -> str:
+        return type(self).str_hook(self) if type(self).str_hook is not None else type(self).__qualname__
+
+    def _state(self) -> dict:
+        return self.__dict__
+
+    def __getstate__(self) -> Any:
+        made = type(self).getstate_hook
+        return self._state() if made is None else made(self._state())
 
     def __reduce_ex__(self, *args: Any) -> Any:
+        if type(self).reduce_ex_hook is not None:
+            try:
+                return type(self).reduce_ex_hook(self)
+            except NotImplementedError:
+                pass
         return object.__reduce_ex__(self, *args)
+
+    @classmethod
+    def set_getstate_hook(cls, hook_fn: Callable | None) -> None:
+        """Let pickling ask ``hook_fn`` for what a pipe's state becomes; RuntimeError while there is another."""
+        if cls.getstate_hook is not None and hook_fn is not None:
+            raise RuntimeError("Attempt to override existing getstate_hook")
+        cls.getstate_hook = hook_fn
+
+    @classmethod
+    def set_reduce_ex_hook(cls, hook_fn: Callable | None) -> None:
+        """Let pickling ask ``hook_fn`` what a pipe becomes; RuntimeError while there is another."""
+        if cls.reduce_ex_hook is not None and hook_fn is not None:
+            raise RuntimeError("Attempt to override existing reduce_ex_hook")
+        cls.reduce_ex_hook = hook_fn
 
 
 class IterDataPipe(_Functional, IterableDataset[T_co]):
     """An iterable dataset that other pipes are made from, by methods: ``pipe.map(f)``, ``pipe.batch(2)``.
 
+    A pipe has one iterator at a time: a new one begins anew, by way of :meth:`reset`, and RuntimeError comes from
+    those that were made before.
+
     >>> from torchlike.utils.data.datapipes.iter import IterableWrapper
-    >>> list(IterableWrapper([1, 2, 3]).map(lambda x: x * 2).filter(lambda x: x > 2))
-    [4, 6]
+    >>> list(IterableWrapper(["a", "b", "4"]).map(str.upper).filter(str.isalpha))
+    ['A', 'B']
     """
 
     functions: ClassVar[dict[str, Callable]] = {}
+    _valid_iterator_id = 0
+    _number_of_samples_yielded = 0
+    _snapshot_state = passes._SnapshotState.NotStarted
+    _fast_forward_iterator: Any = None
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        passes.hook(cls)
 
     def __iter__(self) -> Any:
         return self
+
+    def reset(self) -> None:
+        """Called when a pass begins."""
+
+    def _begin(self) -> int:
+        return passes.begin(self)
+
+    def _demand_valid(self, number: int) -> None:
+        passes.demand_valid(self, number)
+
+    def _state(self) -> dict:
+        return {k: v for k, v in self.__dict__.items() if k != "_fast_forward_iterator"}
 
 
 class MapDataPipe(_Functional, Dataset[T_co]):
     """A dataset with indices that other pipes are made from, by methods.
 
     >>> from torchlike.utils.data.datapipes.map import SequenceWrapper
-    >>> SequenceWrapper([1, 2]).map(lambda x: x * 2)[1]
-    4
+    >>> SequenceWrapper(["a", "b"]).map(str.upper)[1]
+    'B'
     """
 
     functions: ClassVar[dict[str, Callable]] = {}
@@ -78,8 +142,20 @@ class functional_datapipe:  # noqa: N801
         return cls
 
 
+def length(pipe: Any, *sources: Any) -> list[int]:
+    """The lengths of pipes, for that of ``pipe``: TypeError where one has none."""
+    try:
+        return [len(source) for source in sources]
+    except TypeError:
+        raise TypeError(f"{type(pipe).__name__} instance doesn't have valid length") from None
+
+
 class DataChunk(list):
     """A batch that a pipe makes: a list."""
+
+    def as_str(self, indent: str = "") -> str:
+        """Its items, in brackets."""
+        return indent + "[" + ", ".join(str(item) for item in self) + "]"
 
     def raw_iterator(self) -> Any:
         """Its items."""

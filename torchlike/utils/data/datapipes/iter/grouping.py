@@ -5,7 +5,58 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from torchlike.utils.data.datapipes.datapipe import DataChunk, IterDataPipe, functional_datapipe
+from torchlike.utils.data.datapipes.datapipe import DataChunk, IterDataPipe, functional_datapipe, length
+from torchlike.utils.data.datapipes.utils.common import _check_unpickable_fn
+
+
+@functional_datapipe("batch")
+class BatcherIterDataPipe(IterDataPipe):
+    """Lists of ``batch_size`` items; the last may be shorter, unless ``drop_last``."""
+
+    def __init__(
+        self, datapipe: IterDataPipe, batch_size: int, drop_last: bool = False, wrapper_class: type = DataChunk
+    ) -> None:
+        if batch_size <= 0:
+            raise AssertionError("Batch size is required to be larger than 0!")
+        self.datapipe, self.batch_size, self.drop_last = datapipe, batch_size, drop_last
+        self.wrapper_class = wrapper_class
+
+    def __iter__(self) -> Iterator:
+        batch: list[Any] = []
+        for item in self.datapipe:
+            batch.append(item)
+            if len(batch) == self.batch_size:
+                yield self.wrapper_class(batch)
+                batch = []
+        if batch and not self.drop_last:
+            yield self.wrapper_class(batch)
+
+    def __len__(self) -> int:
+        whole, rest = divmod(length(self, self.datapipe)[0], self.batch_size)
+        return whole + (rest > 0 and not self.drop_last)
+
+
+@functional_datapipe("unbatch")
+class UnBatcherIterDataPipe(IterDataPipe):
+    """The items of lists, ``unbatch_level`` deep, all of them if it is -1. ValueError for other negative levels."""
+
+    def __init__(self, datapipe: IterDataPipe, unbatch_level: int = 1) -> None:
+        self.datapipe, self.unbatch_level = datapipe, unbatch_level
+
+    def __iter__(self) -> Iterator:
+        if self.unbatch_level < -1:
+            raise ValueError("unbatch_level must be -1 or >= 0")
+        for item in self.datapipe:
+            yield from self._items(item, self.unbatch_level)
+
+    def _items(self, item: Any, level: int) -> Iterator:
+        if level == 0 or level == -1 and not isinstance(item, list):
+            yield item
+        elif not isinstance(item, list):
+            raise IndexError(f"unbatch_level {self.unbatch_level} exceeds the depth of the DataPipe")
+        else:
+            for inner in item:
+                yield from self._items(inner, level if level == -1 else level - 1)
 
 
 @functional_datapipe("groupby")
@@ -22,8 +73,8 @@ class GrouperIterDataPipe(IterDataPipe):
         AssertionError: the sizes contradict each other.
 
     >>> from torchlike.utils.data.datapipes.iter import IterableWrapper
-    >>> list(IterableWrapper(["a1", "b1", "a2"]).groupby(lambda name: name[0]))
-    [['a1', 'a2'], ['b1']]
+    >>> list(IterableWrapper(["a1", "b1", "a2"]).groupby(len))
+    [['a1', 'b1', 'a2']]
     """
 
     def __init__(
@@ -31,6 +82,7 @@ class GrouperIterDataPipe(IterDataPipe):
         buffer_size: int = 10000, group_size: int | None = None, guaranteed_group_size: int | None = None,
         drop_remaining: bool = False,
     ) -> None:  # fmt: skip
+        _check_unpickable_fn(group_key_fn)
         if group_size is not None and not 0 < group_size <= buffer_size:
             raise AssertionError("group_size must be > 0 and <= buffer_size")
         if guaranteed_group_size is None:

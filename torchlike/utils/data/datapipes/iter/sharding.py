@@ -7,7 +7,7 @@ from enum import IntEnum
 from itertools import islice
 from typing import Any
 
-from torchlike.utils.data.datapipes.datapipe import IterDataPipe, functional_datapipe
+from torchlike.utils.data.datapipes.datapipe import IterDataPipe, functional_datapipe, length
 
 
 class SHARDING_PRIORITIES(IntEnum):  # noqa: N801
@@ -57,11 +57,8 @@ class ShardingFilterIterDataPipe(IterDataPipe):
         self.num_of_instances, self.instance_id = count, number
 
     def __iter__(self) -> Iterator:
-        return islice(self.source_datapipe, self.instance_id, None, self.num_of_instances)
+        yield from islice(self.source_datapipe, self.instance_id, None, self.num_of_instances)
 
     def __len__(self) -> int:
-        try:
-            whole, rest = divmod(len(self.source_datapipe), self.num_of_instances)  # type: ignore[arg-type]
-        except TypeError:
-            raise TypeError(f"{type(self).__name__} instance doesn't have valid length") from None
+        whole, rest = divmod(length(self, self.source_datapipe)[0], self.num_of_instances)
         return whole + (self.instance_id < rest)
