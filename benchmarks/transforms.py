@@ -35,8 +35,8 @@ def per_sample(lib):
         return ((h @ p["w2"] + p["b2"]) - y).square().sum()
 
     f = lib.func.vmap(lib.func.grad(loss), in_dims=(None, 0, 0))
-    params = {k: lib.from_numpy(v) for k, v in PARAMS.items()}
-    return lambda p, x, y: list(f(p, x, y).values()), (params, *map(lib.from_numpy, (numbers(64, 64), numbers(64, 10))))
+    params = {k: lib.tensor(v) for k, v in PARAMS.items()}
+    return lambda p, x, y: list(f(p, x, y).values()), (params, *map(lib.tensor, (numbers(64, 64), numbers(64, 10))))
 
 
 def per_sample_by_hand():
@@ -52,14 +52,14 @@ def per_sample_by_hand():
 
 def hessian(lib):
     """Second derivatives of a loss of 1,000 parameters."""
-    x, y = lib.from_numpy(numbers(32, 19)), lib.from_numpy(numbers(32))
+    x, y = lib.tensor(numbers(32, 19)), lib.tensor(numbers(32))
 
     def loss(w):
         h = (x @ w[:950].reshape(19, 50)).tanh()
         return (h @ w[950:] - y).square().mean()
 
     f = lib.func.hessian(loss)
-    return lambda w: [f(w)], (lib.from_numpy(numbers(1000)),)
+    return lambda w: [f(w)], (lib.tensor(numbers(1000)),)
 
 
 def hessian_by_hand():
@@ -75,7 +75,7 @@ def hessian_by_hand():
 
 def jacobian(lib):
     """The Jacobian of the 10 outputs of a convolutional net by its picture of 16 x 16, for 8 pictures."""
-    c = {k: lib.from_numpy(v) for k, v in FILTERS.items()}
+    c = {k: lib.tensor(v) for k, v in FILTERS.items()}
     F = lib.nn.functional
 
     def net(x):
@@ -84,7 +84,7 @@ def jacobian(lib):
         return h.flatten() @ c["w"]
 
     f = lib.func.vmap(lib.func.jacrev(net))
-    return lambda x: [f(x)], (lib.from_numpy(numbers(8, 1, 16, 16)),)
+    return lambda x: [f(x)], (lib.tensor(numbers(8, 1, 16, 16)),)
 
 
 def jacobian_by_hand():

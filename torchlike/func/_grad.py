@@ -204,7 +204,7 @@ def _lowered(level: GradLevel, tree: Any) -> Any:
             raise RuntimeError(f"Expected tensors, got unsupported type {type(x)}")
         return level.lower(x)
 
-    return tree_map(lower, tree)
+    return level.lower(tree) if type(tree) is Tensor else tree_map(lower, tree)
 
 
 def _seed(value: Tensor) -> Tensor:

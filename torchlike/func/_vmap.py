@@ -90,6 +90,10 @@ def _spread(tree: Any, spec: TreeSpec) -> list | None:
         return None
     found, start = [], 0
     for mine, theirs in zip(own.children(), spec.children(), strict=True):
+        if mine.is_leaf():
+            found += [leaves[start]] * theirs.num_leaves
+            start += 1
+            continue
         part = _spread(mine.unflatten(leaves[start : start + mine.num_leaves]), theirs)
         start += mine.num_leaves
         if part is None:

@@ -14,7 +14,7 @@ import jax
 
 from torchlike._core.tensor.size import Size
 from torchlike.interop.alias import missing_names
-from torchlike.utils._pytree_nodes import _WITH_KEYS, LeafSpec, PyTree, TreeSpec, _kind_of
+from torchlike.utils._pytree_nodes import _KINDS, _LEAVES, _WITH_KEYS, LeafSpec, PyTree, TreeSpec, _kind_of
 from torchlike.utils._pytree_nodes import SUPPORTED_NODES as SUPPORTED_NODES
 from torchlike.utils._pytree_nodes import _deregister_pytree_node as _deregister_pytree_node
 from torchlike.utils._pytree_nodes import _dict_flatten as _dict_flatten
@@ -100,16 +100,26 @@ def tree_flatten(tree: PyTree, is_leaf: Callable[[PyTree], bool] | None = None) 
 
 
 def _flatten(tree: PyTree, leaves: list, is_leaf: Callable[[PyTree], bool] | None) -> TreeSpec:
-    found = None if is_leaf is not None and is_leaf(tree) else _kind_of(tree)
+    if is_leaf is None:
+        kind = _KINDS.get(type(tree))
+        found = _kind_of(tree) if kind is None else (type(tree), kind)
+    else:
+        found = None if is_leaf(tree) else _kind_of(tree)
     if found is None:
         leaves.append(tree)
         return _LEAF
     cls, kind = found
     children, context = kind.flatten_fn(tree)
     before = len(leaves)
-    specs = tuple([_flatten(c, leaves, is_leaf) for c in children])
+    specs: list[TreeSpec] = []
+    for c in children:
+        if is_leaf is None and type(c) in _LEAVES and type(c) not in _KINDS:  # the usual leaves, without a call
+            leaves.append(c)
+            specs.append(_LEAF)
+        else:
+            specs.append(_flatten(c, leaves, is_leaf))
     spec = object.__new__(TreeSpec)
-    spec.__dict__.update(type=cls, context=context, _children=specs, num_leaves=len(leaves) - before)
+    spec.__dict__.update(type=cls, context=context, _children=tuple(specs), num_leaves=len(leaves) - before)
     return spec
 
 

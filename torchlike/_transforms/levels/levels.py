@@ -114,12 +114,14 @@ def _layer(call: Call) -> Any:
     before = state.levels
     if state.active & AUTOCAST and before[-1].casts:
         return CASTS(call)
-    outer = before[:-1]
-    set_levels(outer, LEVELS if outer else 0)
+    state.levels = outer = before[:-1]  # as set_levels, without a call
+    if not outer:
+        state.active &= ~LEVELS
     try:
         return before[-1].handle(call)
     finally:
-        set_levels(before, LEVELS)
+        state.levels = before
+        state.active |= LEVELS
 
 
 def born(t: Tensor) -> None:

@@ -26,6 +26,7 @@ from torchlike._decl.batch import SPLIT, Batch, batched
 from torchlike._decl.derive import Derived, Kernel, map_outputs
 from torchlike._decl.op import Inplace
 from torchlike._executor import level as values
+from torchlike._executor.pending import Array
 from torchlike._ops import view as views
 from torchlike._transforms.levels.levels import Level, level_below, set_levels
 
@@ -48,6 +49,12 @@ _BRANCH = (
 @functools.lru_cache(1024)
 def _aval(shape: tuple[int, ...], dtype: Any) -> jax.core.ShapedArray:
     return jax.core.ShapedArray(shape, dtype)
+
+
+@functools.lru_cache(1024)
+def _example(whole: jax.core.ShapedArray, dim: int) -> jax.core.ShapedArray:
+    """Of one of the arrays that lie along axis ``dim``."""
+    return _aval((*whole.shape[:dim], *whole.shape[dim + 1 :]), whole.dtype)
 
 
 class Batched(values.LevelValue):
@@ -80,7 +87,13 @@ class Batched(values.LevelValue):
     dtype = property(lambda self: dtype_of(self.inner).np)
     size = property(lambda self: self.inner.numel() // max(self.inner.shape[self.dim], 1))
     nbytes = property(lambda self: self.size * self.dtype.itemsize)
-    aval = property(lambda self: _aval(self.shape, self.dtype))
+
+    @property
+    def aval(self) -> jax.core.ShapedArray:
+        value = self.inner._storage.form
+        if value.__class__ is Array and self.inner._view is None:
+            return _example(value.aval, self.dim)
+        return _aval(self.shape, self.dtype)
 
     @property
     def sharding(self) -> Any:
@@ -260,12 +273,14 @@ class VmapLevel(Level):
     def at_once(self, op: Kernel, inputs: tuple[Any, ...], static: Static) -> Any:
         """``call``, where this level is the innermost one and no other layer is active."""
         before = state.levels
-        outer = before[:-1]
-        set_levels(outer, LEVELS if outer else 0)
+        state.levels = outer = before[:-1]  # as set_levels, without a call
+        if not outer:
+            state.active &= ~LEVELS
         try:
             return self.call(op, inputs, static)
         finally:
-            set_levels(before, LEVELS)
+            state.levels = before
+            state.active |= LEVELS
 
     def split(self, op: Kernel, static: Static, inputs: tuple[Any, ...], dims: list[Any]) -> int | None:
         """Mark the words of a random operator by how the examples share them; the length of the axis if they differ."""
