@@ -4,6 +4,11 @@ PYTHON ?= python3
 VENV ?= .venv
 JOBS ?= 2
 EXECUTION ?= immediate
+NARROW ?= tests/core
+# Files that test-all runs in 32-bit mode, too.
+ALSO_NARROW := tests/interop/test_jax_border.py tests/nn/test_bags.py tests/nn/test_loss.py tests/nn/test_norm.py \
+	tests/optim/test_optimizers.py tests/extend/test_func.py tests/extend/test_vmap.py \
+	$(patsubst %,tests/ops/test_%.py,factories index_ops indexing random reduce scan_sort)
 BIN := $(VENV)/bin
 # A file's tests stay in one process, which has the kernels that they share.
 RUN := $(BIN)/python tests/in_turns.py -n $(JOBS)
@@ -17,7 +22,7 @@ comma := ,
 help:
 	@echo "make demo    train a small network on handwritten digits with an unmodified PyTorch script"
 	@echo "make test    lint, then the tests in both kinds of execution, without those that run nothing new; every doctest and code block"
-	@echo "make test-32    the core tests with 32-bit numbers (JAX_ENABLE_X64=0), as on many a TPU"
+	@echo "make test-32    the core tests with 32-bit numbers (JAX_ENABLE_X64=0), as on many a TPU; more with NARROW=places"
 	@echo "make test-compilers    the tests that run the compiler of C++ or PyTorch's own"
 	@echo "make test-all    all of these, all cases of every test, each operator's to second order and traced, in both executions"
 	@echo "make sample  run everything under coverage.py and choose anew which tests make test runs: tests/sample.txt"
@@ -43,13 +48,14 @@ test: $(VENV)/installed-test+examples+dev
 # jax warns of each 64-bit type that it narrows, and torchlike once; every warning is an error in tests.
 test-32: $(VENV)/installed-test+examples+dev
 	JAX_ENABLE_X64=0 TORCHLIKE_EXECUTION=$(EXECUTION) $(RUN) \
-		--options '-W "ignore:Explicitly requested dtype" -W "ignore:64 bits are asked for"' tests/core
+		--options '-W "ignore:Explicitly requested dtype" -W "ignore:64 bits are asked for"' $(NARROW)
 
 test-compilers: $(VENV)/installed-test+examples+dev
 	$(PYTEST) -m compilers tests
 
 test-all: lint
 	$(MAKE) test-32 EXECUTION=recorded
+	$(MAKE) test-32 NARROW="$(ALSO_NARROW)"
 	TORCHLIKE_EVERY=1 $(RUN) --options --doctest-modules tests torchlike
 
 sample: $(VENV)/installed-test+examples+dev+sample

