@@ -39,7 +39,7 @@ class DistributedDataParallel(Module, Joinable):
             empty for one on CPUs or on several devices. output_device: accepted.
         process_group: from ``torch.distributed``, by default that of all processes.
         broadcast_buffers, forward_sync_buffers: whether buffers become those of rank 0 before each forward.
-        init_sync: whether parameters and buffers do at the start; with ``broadcast_buffers=False`` alone, parameters do.
+        init_sync: whether parameters and buffers do at the start; with ``broadcast_buffers=False`` alone parameters do.
         bucket_cap_mb: the size of buckets, 25 by default.
         find_unused_parameters: needed where a backward leaves out parameters: those that no process used keep their
             gradients. static_graph: the graph is the same each time; gradients are sent at the end of backward.
