@@ -1,7 +1,12 @@
 """Writes docs/operators.md from the declarations: ``python docs/make_operators.py``."""
 
 import inspect
+import sys
 from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+import missing_overloads
 
 import torchlike
 import torchlike.storage  # gives Tensor a method
@@ -58,6 +63,13 @@ GAPS = [
     ("`narrow`", "start as a tensor", "of integers and one element alone; TypeError for others"),
     ("`cat`, `gather`", "out= that is expanded", "resized; PyTorch refuses a storage of numpy's"),
     ("`_foreach_pow` of a number", "strides", "as `pow`; PyTorch's are contiguous"),
+    (
+        "`matrix_power`, `linalg.matrix_power`",
+        "out= of another dtype, n of 0 or 1",
+        "refused as for other n; PyTorch casts",
+    ),
+    ("`diff`", "out= of another dtype, n of 0", "cast as for other n; PyTorch refuses"),
+    ("factories", "`pin_memory=True` without an accelerator", "accepted without effect; PyTorch raises RuntimeError"),
     ("`lobpcg`", "`tracker`", "refused: eigenpairs are computed without iteration"),
 ]
 
@@ -124,6 +136,7 @@ def page():
         lines += ["", f"## {title}", "", ", ".join(f"`{n}`" for n in names)]
     lines += ["", "## What stays different", "", "| operators | where | why |", "|---|---|---|"]
     lines += [f"| {names} | {where} | {why} |" for names, where, why in GAPS]
+    lines += missing_overloads.section()
     return "\n".join(lines) + "\n"
 
 

@@ -50,6 +50,55 @@ def _optimized(t, run):
     return [x for made in found for x in made] + [x for given in lists for x in given]
 
 
+def _q(t):
+    return t.quantize_per_tensor(_x(t).float(), 0.5, 100, t.quint8)
+
+
+def _dual(t, a):
+    with t.autograd.forward_ad.dual_level():
+        dual = a._make_dual(_x(t), _x(t) + 1, 0)
+        return [*a._unpack_dual(dual * dual, 0), a._fw_primal(dual, 0)]
+
+
+def _aligned(t, a, inputs, wanted, blank, zero):
+    """The loss over alignments, its gradient and the scores of the steps that there are."""
+    x, labels = (
+        (_image(t, 4, 2, 3) * 3).log_softmax(2),
+        t.tensor([[1, 2], [1, 1]]) if blank != 2 else t.ones(2, 2).long(),
+    )
+    x = x.detach().requires_grad_()
+    loss, scores = a._ctc_loss(x, labels, inputs, wanted, blank, zero)
+    grad = t.autograd.grad(loss, x, t.ones(2, dtype=t.float64))[0]
+    again = a._ctc_loss.Tensor(x, labels, t.tensor(inputs), t.tensor(wanted), blank, zero)[0]
+    back = a._ctc_loss_backward(t.ones(2, dtype=t.float64), x, labels, inputs, wanted, loss, scores, blank, zero)
+    steps = [scores[i, : inputs[i], : 2 * wanted[i] + 1].detach() for i in range(2)]
+    return [loss.detach(), again.detach(), grad, back.detach(), *steps, scores.shape]
+
+
+def _steps(t, kind):
+    many = 1 if kind == "tensor" else 3
+    return t.tensor([0.25, 0.5, 0.1][:many]), t.tensor([2.5, -1.0, 9.0][:many])
+
+
+def _learned(t, a):
+    x, s, z = (v.requires_grad_() for v in (_x(t).float(), t.tensor([0.3]), t.tensor([1.0])))
+    found = a._fake_quantize_learnable_per_tensor_affine(x, s, z, -8, 7, 0.5)
+    return t.autograd.grad((found * _x(t)).sum(), [x, s, z])
+
+
+def _observed(t, a, on, rounds, rows, symmetric):
+    """What is rounded twice, and the numbers that follow it."""
+    low, high = (t.tensor([-0.5, 0.25, 0]), t.tensor([0.5, 1.0, 1])) if rows else (t.tensor(-0.5), t.tensor(0.5))
+    scale, zero = t.ones(3 if rows else 1), t.zeros(3 if rows else 1, dtype=t.int32)
+    flags = t.tensor([on]), t.tensor([rounds])
+
+    def run(x):
+        numbers = low, high, scale, zero, 0.5, -128, 127, 0
+        return a.fused_moving_avg_obs_fake_quant(x, *flags, *numbers, rows, symmetric)
+
+    return [run(_x(t).float()), run(_x(t).float() * 3), low, high, scale, zero]
+
+
 _FAKE = (-8, 7)
 
 CASES = {
@@ -369,6 +418,81 @@ CASES = {
     "convolution.out": lambda t, a: a.convolution.out(
         _image(t, 1, 2, 4, 4), _image(t, 3, 2, 2, 2), None, [1, 1], [0, 0], [1, 1], False, [0, 0], 1, out=_empty(t)
     ),
+    # lists, storages, tangents, sequences of several lengths
+    "eq.Tensor_list": lambda t, a: [
+        f([_x(t)[0, 0]], [_x(t)[0, i]]) for f in (a.eq.Tensor_list, a.ne.Tensor_list) for i in (0, 1)
+    ],
+    "count.Tensor": lambda t, a: a.count.Tensor([t.tensor(1), t.tensor(2)], t.tensor(2)),
+    "index.list_Tensor": lambda t, a: a.index.list_Tensor([t.tensor(1), t.tensor(2)], t.tensor(2)),
+    "sorted.Tensor": lambda t, a: a.sorted.Tensor([t.tensor(3), t.tensor(2)]),
+    "to.prim_Device": lambda t, a: [
+        a.to.prim_Device(_x(t), t.device("cpu"), 6), a.to.prim_dtype(_x(t), 4), a.to.prim_other(_x(t))
+    ],
+    "as_tensor": lambda t, a: [a.as_tensor(_x(t), dtype=t.float32), a.cpu(_x(t))],
+    "set": lambda t, a: [
+        a.set(_x(t)), a.set.source_Tensor(_x(t), _x(t)[1]),
+        a.set.source_Storage(t.ones(2), t.arange(3.0).untyped_storage()),
+        a.set.source_Storage_storage_offset(t.ones(2), t.arange(5.0).untyped_storage(), 1, [2], [2]),
+    ],
+    "backward": lambda t, a: [(a.backward((w * w).sum()), w.grad)[1] for w in [_x(t).requires_grad_()]],
+    "backward.TensorList": lambda t, a: [
+        (a.backward.TensorList([w * 2, w * w], [_x(t), _x(t)]), w.grad)[1] for w in [_x(t).requires_grad_()]
+    ],
+    "grad": lambda t, a: [a.grad([(w * w).sum()], [w]) for w in [_x(t).requires_grad_()]],
+    "_efficientzerotensor.out": lambda t, a: a._efficientzerotensor.out([2], out=_empty(t)),
+    "rrelu_with_noise.out": lambda t, a: a.rrelu_with_noise.out(_x(t), t.zeros_like(_x(t)), out=_empty(t)),
+    "_slow_conv2d_backward.grad_input": lambda t, a: a._slow_conv2d_backward.grad_input(
+        _image(t, 1, 2, 2, 2), _image(t, 1, 1, 4, 4), _image(t, 2, 1, 3, 3), [3, 3], [1, 1], [0, 0],
+        grad_input=_empty(t), grad_weight=_empty(t), grad_bias=_empty(t)
+    ),
+    "_pack_sequence": lambda t, a: a._pack_sequence(_x(t), t.tensor([1]), None, None),
+    "_jagged_to_padded_dense_forward": lambda t, a: [
+        a._jagged_to_padded_dense_forward(x, [t.tensor([0, 1, 3])], [n], 7.0)
+        for n in (1, 2, 3) for x in (_x(t), _x(t)[0])
+    ],
+    "_padded_dense_to_jagged_forward": lambda t, a: [
+        a._padded_dense_to_jagged_forward(x, [t.tensor([0, 1, 3])]) for x in (_image(t, 2, 2, 2), _x(t)[:2])
+    ],
+    "_make_dual": lambda t, a: _dual(t, a),
+    "_ctc_loss": lambda t, a: [_aligned(t, a, *case) for case in (
+        ([4, 3], [2, 1], 0, False), ([1, 3], [2, 2], 0, True), ([4, 3], [2, 1], 2, False)
+    )],
+    # what is quantized, and quantization that is learned
+    "dequantize": lambda t, a: [a.dequantize.self_out(_q(t), out=_empty(t, "float32")), a.dequantize.tensor(_q(t)),
+                                *a.dequantize.tensors([_q(t)] * 2), *a.dequantize.list([_q(t)])],
+    "int_repr.out": lambda t, a: a.int_repr.out(_q(t), out=_empty(t, "uint8")),
+    "quantize_per_tensor.tensors": lambda t, a: [x.dequantize() for x in a.quantize_per_tensor.tensors(
+        [_x(t).float(), _x(t).float() * 2], t.tensor([0.5, 0.25]), t.tensor([100, 2]), t.quint8
+    )],
+    "quantize_per_tensor_dynamic": lambda t, a: [
+        (q.int_repr(), q.q_scale(), q.q_zero_point()) for dtype in (t.quint8, t.qint8) for r in (False, True)
+        for q in [a.quantize_per_tensor_dynamic(_x(t).float(), dtype, r)]
+    ],
+    "_choose_qparams_per_tensor": lambda t, a: [a._choose_qparams_per_tensor(_x(t).float(), r) for r in (False, True)],
+    "_make_quantized_tensor": lambda t, a: [
+        a._make_per_tensor_quantized_tensor(t.tensor([1, 2], dtype=t.uint8), 0.5, 3).dequantize(),
+        a._make_per_channel_quantized_tensor(t.tensor([[1, 2]], dtype=t.int8), t.tensor([0.5]), t.tensor([3]), 0)
+        .dequantize(),
+    ],
+    "_fake_quantize_learnable": lambda t, a: [
+        f(_x(t).float(), *_steps(t, n), *axis, -8, 7, 0.5) for n, axis in (("tensor", ()), ("channel", (1,)))
+        for f in [getattr(a, f"_fake_quantize_learnable_per_{n}_affine")]
+    ],
+    "_fake_quantize_learnable_backward": lambda t, a: [
+        f(_x(t).float() + 1, _x(t).float(), *_steps(t, n), *axis, -8, 7, 0.5)
+        for n, axis in (("tensor", ()), ("channel", (1,)))
+        for f in [getattr(a, f"_fake_quantize_learnable_per_{n}_affine_backward")]
+    ],
+    "gradients of what is learned": lambda t, a: _learned(t, a),
+    "_fake_quantize_per_tensor_affine_cachemask_tensor_qparams": lambda t, a: [
+        a._fake_quantize_per_tensor_affine_cachemask_tensor_qparams(
+            _x(t).float(), t.tensor([0.25]), t.tensor([2], dtype=t.int32), t.tensor([on]), -8, 7
+        ) for on in (0, 1)
+    ],
+    "fused_moving_avg_obs_fake_quant": lambda t, a: [
+        _observed(t, a, *case)
+        for case in ((1, 1, False, False), (0, 1, False, False), (1, 0, False, True), (1, 1, True, False))
+    ],
 }  # fmt: skip
 
 

@@ -77,3 +77,20 @@ WRONG = {
 @pytest.mark.parametrize("match", WRONG)
 def test_refused(match):
     agree_error(WRONG[match], match)
+
+
+@pytest.mark.parametrize("symmetric", [False, True])
+@pytest.mark.parametrize("rows", [False, True])
+def test_ranges_whose_zero_points_are_ties(rows, symmetric):
+    def run(t):
+        found = []
+        for k, flags in enumerate([(1, 1), (0, 1), (1, 0)] * 4):
+            x = t.tensor([[k * 7 % 13 - 9.0, 3, k], [k * 5 % 11, -k, 2]]) / 4
+            low, high = (t.tensor([-0.5, 0.25]), t.tensor([0.5, 1.0])) if rows else (t.tensor(-0.5), t.tensor(0.5))
+            scale, zero = t.ones(2 if rows else 1), t.zeros(2 if rows else 1, dtype=t.int32)
+            on, rounds = (t.tensor([flag]) for flag in flags)
+            state = on, rounds, low, high, scale, zero, 0.5, *((-128, 127) if k % 2 else (0, 255)), 0, rows, symmetric
+            found += [t.fused_moving_avg_obs_fake_quant(x, *state), low, high, scale, zero]
+        return found
+
+    agree(run)

@@ -133,3 +133,76 @@ def test_failed_change_changes_nothing():
         with pytest.raises(RuntimeError):
             change()
     assert (repr(x), x._version) == before
+
+
+def _parts(t):
+    return t.tensor([0, 2, 3]), t.tensor([0, 2, 1]), t.tensor(V)
+
+
+def _far(t):
+    outer, inner, values = _parts(t)
+    return outer, inner + 5, values
+
+
+def _dims(t, layout, dense=0):
+    return t.ops.aten._sparse_coo_tensor_with_dims(2 - dense, dense, [2, 3], dtype=t.float64, layout=layout)
+
+
+CHECKS = [
+    lambda t, a, *parts: a._validate_sparse_csr_tensor_args(*parts, [2, 3]),
+    lambda t, a, *parts: a._validate_sparse_csc_tensor_args(*parts, [3, 2]),
+    lambda t, a, *parts: a._validate_sparse_compressed_tensor_args(*parts, [2, 3], t.sparse_csr),
+    lambda t, a, *parts: a._validate_compressed_sparse_indices(True, *parts[:2], 2, 3, 3),
+    lambda t, a, *parts: a._validate_compressed_sparse_indices(False, *parts[:2], 2, 3, 3),
+]
+
+
+@cases(
+    lambda t: t.ops.aten._sparse_csr_tensor_unsafe(*_parts(t), [2, 3]),
+    lambda t: t.ops.aten._sparse_csc_tensor_unsafe(*_parts(t), [3, 2]),
+    lambda t: t.ops.aten._sparse_bsr_tensor_unsafe(*_parts(t)[:2], t.ones(3, 1, 2), [2, 6]),
+    lambda t: t.ops.aten._sparse_compressed_tensor_unsafe(*_parts(t), [2, 3], layout=t.sparse_csr),
+    *[lambda t, f=f: f(t, t.ops.aten, *_parts(t)) for f in CHECKS],
+    lambda t: (_dims(t, t.sparse_coo), _dims(t, t.sparse_coo, 1)),
+    lambda t: t.ops.aten._sparse_coo_tensor_with_dims_and_tensors(
+        2, 0, [2, 3], t.tensor([[0], [1]]), t.tensor([5.0]), layout=t.sparse_coo, is_coalesced=True),
+    lambda t: [t.ops.aten.hspmm(S(t), M(t)), t.ops.aten.hspmm.out(S(t), M(t), out=t.zeros(2, 4).to_sparse(1))],
+    lambda t: t.ops.aten._sparse_broadcast_to(S(t), [2, 2, 3]),
+    lambda t: [f(S(t), [3, 4], 2, 0) for f in (t.ops.aten.sparse_resize, t.ops.aten.sparse_resize_and_clear)],
+    lambda t: t.ops.aten.copy_sparse_to_sparse(S(t), U(t)),
+    *[lambda t, n=n, d=d: getattr(t.ops.aten, f"_sparse_csr_{n}").dim_dtype(C(t), d, True)
+      for n in ("sum", "prod") for d in ([0], [1], [0, 1])],
+    lambda t: [t.ops.aten.to_dense_backward(D(t), x) for x in (S(t), U(t))],
+    lambda t: t.ops.aten.to_dense_backward(D(t), S(t), False),
+    lambda t: [t.ops.aten._sparse_sum_backward(g.to_sparse() if g.ndim else g, S(t), d) for g, d in (
+        (t.tensor(V), [0]), (t.tensor(V[:2]), [-1]), (t.tensor([0.0, 2]), [1]), (t.tensor(2.0), [0, 1]))],
+    lambda t: [t.ops.aten._sparse_mask_projection(x, m, a) for a in (False, True) for x in (S(t), U(t))
+               for m in (S(t), U(t), other(t))],
+    *[lambda t, f=f: f(t, t.ops.aten, D(t).to_sparse() * 0) for f in (
+        lambda t, a, out: a.copy_sparse_to_sparse.out(S(t), U(t), out=out),
+        lambda t, a, out: a._sparse_sparse_matmul.out(S(t), S(t).t(), out=t.zeros(2, 2).to_sparse()),
+        lambda t, a, out: a._sparse_sum.dim_out(S(t), [0], out=t.zeros(3).to_sparse()),
+        lambda t, a, out: a._sparse_sum_backward.out(t.tensor(V).to_sparse(), S(t), [0], out=out),
+        lambda t, a, out: a._sparse_mask_projection.out(S(t), U(t), out=out),
+        lambda t, a, out: a._to_sparse.out(D(t), out=out),
+        lambda t, a, out: a._to_sparse.sparse_dim_out(D(t), 1, out=t.zeros(2, 3).to_sparse(1)),
+        lambda t, a, out: a._to_dense.out(S(t), out=t.zeros(2, 3)),
+        lambda t, a, out: a._sparse_softmax.out(S(t), 1, False, out=out),
+        lambda t, a, out: a._sparse_log_softmax.out(S(t), 1, False, out=out),
+        lambda t, a, out: a._sparse_softmax_backward_data.out(S(t), S(t), 1, S(t), out=out),
+        lambda t, a, out: a._sparse_log_softmax_backward_data.out(S(t), S(t) * 0, 1, S(t), out=out),
+        lambda t, a, out: a.sparse_sampled_addmm.out(C(t), t.ones(2, 2), t.ones(2, 3), beta=2, out=C(t)),
+    )],
+)  # fmt: skip
+def test_overloads_of_aten(f):
+    same(f)
+
+
+@cases(
+    *[lambda t, f=f: f(t, t.ops.aten, *_far(t)) for f in CHECKS],
+    lambda t: _dims(t, None), lambda t: t.ops.aten._sparse_csr_sum.dim_dtype(C(t), [0]),
+    lambda t: t.ops.aten._sparse_sum_backward(t.tensor(V), S(t), [0]),
+    lambda t: t.ops.aten._sparse_broadcast_to(S(t), [4, 3]),
+)  # fmt: skip
+def test_overloads_of_aten_that_refuse(f):
+    same(f, refuses=True)

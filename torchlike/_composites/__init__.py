@@ -1,3 +1,15 @@
 """Overloads of ``torch.ops.aten`` over public functions: those of PyTorch that are made of other calls."""
 
-from torchlike._composites import by_name, elsewhere, fourier, gradients, kernels, made, script, steps  # noqa: F401
+from torchlike._composites import (  # noqa: F401  # noqa: F401
+    by_name,
+    elsewhere,
+    entries,
+    fourier,
+    further,
+    gradients,
+    kernels,
+    made,
+    rounded,
+    script,
+    steps,
+)

@@ -327,14 +327,6 @@ def _gathered(self: Any, dim: int, index: Any, grad: Any) -> Any:
     return FUNCTIONS["sparse_coo_tensor"](at, grad.reshape(-1), tuple(self.shape))
 
 
-for _name in ("softmax", "log_softmax"):
-    made(f"_sparse_{_name}_backward_data(Tensor grad_output, Tensor output, int dim, Tensor self) -> Tensor")(
-        lambda grad_output, output, dim, self, _n=_name: pulled(
-            lambda x: getattr(sparse, _n)(x, dim), grad_output, self
-        )[0]
-    )
-
-
 @made("_validate_sparse_coo_tensor_args(Tensor indices, Tensor values, int[] size, bool? is_coalesced=None, "
       "bool? check_pinning=None) -> ()")  # fmt: skip
 def _validate(indices: Any, values: Any, size: Any, is_coalesced: Any = None, check_pinning: Any = None) -> None:

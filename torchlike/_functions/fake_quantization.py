@@ -125,17 +125,19 @@ def fused_moving_avg_obs_fake_quant(
     """``input`` rounded as the other functions here do, by a range that follows it.
 
     Args:
-        observer_on: whether ``running_min``, ``running_max``, ``scale`` and ``zero_point`` are changed in place: moving
-            averages in which ``input`` counts by ``averaging_const``, and what follows from them.
-        fake_quant_on: whether ``input`` is rounded; a copy is returned otherwise.
+        observer_on: whether ``running_min`` and ``running_max`` are changed in place: moving averages in which
+            ``input`` counts by ``averaging_const``.
+        fake_quant_on: whether ``scale`` and ``zero_point`` become what follows from these, and ``input`` is rounded;
+            a copy is returned otherwise.
         per_row_fake_quant: each place along ``ch_axis`` has numbers of its own.
         symmetric_quant: 0 is in the middle of the integers.
     """
-    if observer_on.item():
-        with no_grad():
+    with no_grad():
+        if observer_on.item():
             _follow(input.detach(), running_min, running_max, averaging_const, ch_axis if per_row_fake_quant else None)
+        if fake_quant_on.item():
             ranges = zip(running_min.reshape(-1).tolist(), running_max.reshape(-1).tolist(), strict=True)
-            found = [parameters(a, b, quant_min, quant_max, symmetric=symmetric_quant) for a, b in ranges]
+            found = [parameters(a, b, quant_min, quant_max, symmetric=symmetric_quant, short=True) for a, b in ranges]
             for target, numbers in ((scale, [q.scale for q in found]), (zero_point, [q.zero_point for q in found])):
                 new = fresh(jnp.asarray(numbers, target.dtype.np))
                 target.resize_(new.shape if per_row_fake_quant else target.shape).copy_(new)

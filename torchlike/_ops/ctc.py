@@ -30,8 +30,8 @@ def _log_sum(x, axis):
     return jnp.where(none, -jnp.inf, jnp.log(jnp.where(none, 1, total)) + jnp.squeeze(top, axis))
 
 
-def losses(log_probs, targets, input_lengths, target_lengths, blank):
-    """Minus the log probability of each target [N, S] under [T, N, C]."""
+def _walk(log_probs, targets, input_lengths, target_lengths, blank, keep):
+    """The scores of the states after the last step, and after every one if they are kept."""
     labels, skips = _extended(targets, blank)
     width = labels.shape[1]
     inside = jnp.arange(width)[None] < 2 * target_lengths[:, None] + 1
@@ -42,9 +42,17 @@ def losses(log_probs, targets, input_lengths, target_lengths, blank):
         t, now = step
         enter = jnp.where(skips, _shift(alpha, 2), -jnp.inf)
         new = jnp.where(inside, _log_sum(jnp.stack([alpha, _shift(alpha, 1), enter]), 0) + now, -jnp.inf)
-        return jnp.where(t < input_lengths[:, None], new, alpha), None
+        kept = jnp.where(t < input_lengths[:, None], new, alpha)
+        return kept, kept if keep else None
 
-    alpha, _ = lax.scan(advance, start, (jnp.arange(1, log_probs.shape[0]), emitted[1:]))
+    last, all_ = lax.scan(advance, start, (jnp.arange(1, log_probs.shape[0]), emitted[1:]))
+    return last, jnp.concatenate([start[None], all_]) if keep else None
+
+
+def losses(log_probs, targets, input_lengths, target_lengths, blank):
+    """Minus the log probability of each target [N, S] under [T, N, C]."""
+    alpha, _ = _walk(log_probs, targets, input_lengths, target_lengths, blank, keep=False)
+    width = alpha.shape[1]
     last = 2 * target_lengths
     ends = (jnp.arange(width)[None] == last[:, None]) | (jnp.arange(width)[None] == last[:, None] - 1)
     found = _log_sum(jnp.where(ends, alpha, -jnp.inf), 1)
@@ -87,3 +95,14 @@ def ctc_loss(log_probs, targets, input_lengths, target_lengths, blank, zero_infi
         demand("ctc_loss_cpu", log_probs, "")
     found = losses(log_probs, targets, input_lengths, target_lengths, blank)
     return jnp.where(found == jnp.inf, 0, found) if zero_infinity else found
+
+
+@op(
+    "_ctc_scores(Tensor log_probs, Tensor targets, Tensor input_lengths, Tensor target_lengths, int blank) -> Tensor",
+    variants="",
+    vjp={},
+)
+def ctc_scores(log_probs, targets, input_lengths, target_lengths, blank):
+    """The log probabilities [N, T, 2 S + 1] of having reached each label or blank at each step."""
+    found = _walk(log_probs, targets, input_lengths, target_lengths, blank, keep=True)[1]
+    return jnp.moveaxis(found, 0, 1)

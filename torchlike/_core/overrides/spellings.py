@@ -94,7 +94,8 @@ def _factors_last(door: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> t
     if len(rest) > 1 and _is_number(rest[1]):
         factors["alpha"] = rest.pop(1)
     warn_once(
-        "This overload of a function is deprecated: factors stand before the tensors; give them as beta= and alpha="
+        f"This overload of {door.__name__} is deprecated: factors stand before the tensors; "
+        "give them as beta= and alpha="
     )
     return rest, kwargs | factors
 

@@ -131,11 +131,13 @@ def per_channel(x: Tensor, scales: Tensor, zero_points: Tensor, axis: int, kind:
 
 
 def parameters(
-    low: float, high: float, least: int, most: int, reduce_range: bool = False, symmetric: bool = False
-) -> Affine:
+    low: float, high: float, least: int, most: int, reduce_range: bool = False, symmetric: bool = False,
+    short: bool = False,
+) -> Affine:  # fmt: skip
     """The scale and zero point with which integers from ``least`` to ``most`` reach from ``low`` to ``high``.
 
-    ``symmetric``: 0 is the middle of the integers where numbers lie on both sides of it.
+    ``symmetric``: 0 is the middle of the integers where numbers lie on both sides of it. ``short``: the zero point is
+    that of the scale in float32.
     """
     if reduce_range:
         least, most = int(least / 2), most // 2
@@ -152,6 +154,7 @@ def parameters(
         low, high, scale = _widened(low, high, scale)
     if symmetric:
         return Affine(scale, int(np.rint((least + most) / 2)))
+    scale = float(np.float32(scale)) if short else scale
     return Affine(scale, _zero_point(low, high, scale, least, most))
 
 
@@ -167,8 +170,8 @@ def _widened(low: float, high: float, scale: float) -> tuple[float, float, float
 
 def _zero_point(low: float, high: float, scale: float, least: int, most: int) -> int:
     at_low, at_high = least - low / scale, most - high / scale
-    error_low = abs(least) - abs(low / scale)
-    error_high = abs(most) - abs(high / scale)
+    error_low = abs(least) + abs(low / scale)
+    error_high = abs(most) + abs(high / scale)
     start = at_low if error_low < error_high else at_high
     return int(np.clip(np.rint(start), least, most))
 

@@ -266,6 +266,38 @@ def _demand_sequences(log_probs, targets):
         )
 
 
+def sequences(log_probs, targets, input_lengths, target_lengths, blank):
+    """Scores [T, N, C], labels [N, S] and the lengths of both as tensors, or PyTorch's refusal."""
+    _demand_sequences(log_probs, targets)
+    steps, n, classes = log_probs.shape
+    if not 0 <= blank < classes:
+        raise RuntimeError(f"ctc_loss: blank must be in label range [0, {classes}), got {blank}")
+    inputs, wanted = (
+        _lengths("input_lengths", input_lengths, n),
+        _lengths("target_lengths", target_lengths, n),
+    )
+    longest = max(wanted.tolist(), default=0)
+    for value in inputs.tolist():
+        if not 0 <= value <= steps:
+            raise RuntimeError(f"ctc_loss: Expected input_lengths to have value at most {steps}, but got value {value}")
+    if any(n < 0 for n in wanted.tolist()):
+        raise RuntimeError(f"ctc_loss: Expected target_lengths to have value at least 0, but got {wanted.tolist()}")
+    if targets.dim() == 1:
+        if targets.numel() != sum(wanted.tolist()):
+            raise RuntimeError(
+                f"ctc_loss: Expected tensor to have size {sum(wanted.tolist())} at dimension 0, but got size "
+                f"{targets.numel()} for argument 'targets': target_lengths add up to the first"
+            )
+        targets = _rows(targets, wanted.tolist(), longest)
+    elif targets.size(1) < longest:
+        raise RuntimeError(
+            f"ctc_loss: Expected tensor to have size at least {longest} at dimension 1, but got size "
+            f"{targets.size(1)} for "
+            "argument 'targets'"
+        )
+    return log_probs, targets.long(), inputs, wanted
+
+
 def ctc_loss(log_probs, targets, input_lengths, target_lengths, blank=0, reduction="mean", zero_infinity=False):
     """Connectionist temporal classification: minus the log probability of label sequences over all
     alignments.
@@ -295,42 +327,12 @@ def ctc_loss(log_probs, targets, input_lengths, target_lengths, blank=0, reducti
             "tensors or both be tuples of ints"
         )
     single = log_probs.dim() == 2
-    if not (single or log_probs.dim() == 3):
-        raise RuntimeError(f"ctc_loss: Expected 3-dimensional tensor, but got {log_probs.dim()}-dimensional log_probs")
-    if not log_probs.numel():
-        raise RuntimeError("ctc_loss: log_probs tensor must not be empty")
     if single:
         log_probs, targets = log_probs.unsqueeze(1), targets.reshape(1, -1)
-    _demand_sequences(log_probs, targets)
-    steps, n, classes = log_probs.shape
-    if not 0 <= blank < classes:
-        raise RuntimeError(f"ctc_loss: blank must be in label range [0, {classes}), got {blank}")
-    inputs, wanted = (
-        _lengths("input_lengths", input_lengths, n),
-        _lengths("target_lengths", target_lengths, n),
-    )
-    longest = max(wanted.tolist(), default=0)
-    for value in inputs.tolist():
-        if not 0 <= value <= steps:
-            raise RuntimeError(f"ctc_loss: Expected input_lengths to have value at most {steps}, but got value {value}")
-    if any(n < 0 for n in wanted.tolist()):
-        raise RuntimeError(f"ctc_loss: Expected target_lengths to have value at least 0, but got {wanted.tolist()}")
-    if targets.dim() == 1:
-        if targets.numel() != sum(wanted.tolist()):
-            raise RuntimeError(
-                f"ctc_loss: Expected tensor to have size {sum(wanted.tolist())} at dimension 0, but got size "
-                f"{targets.numel()} for argument 'targets': target_lengths add up to the first"
-            )
-        targets = _rows(targets, wanted.tolist(), longest)
-    elif targets.size(1) < longest:
-        raise RuntimeError(
-            f"ctc_loss: Expected tensor to have size at least {longest} at dimension 1, but got size "
-            f"{targets.size(1)} for "
-            "argument 'targets'"
-        )
-    found = call(ctc.ctc_loss, (log_probs, targets.long(), inputs, wanted), (int(blank), bool(zero_infinity)))
+    arrays = sequences(log_probs, targets, input_lengths, target_lengths, blank)
+    found = call(ctc.ctc_loss, arrays, (int(blank), bool(zero_infinity)))
     if mode == 1:
-        return (found / wanted.clamp_min(1).to(found.dtype)).mean()
+        return (found / arrays[3].clamp_min(1).to(found.dtype)).mean()
     if mode == 2:
         return found.sum()
     return found.squeeze(0) if single else found
