@@ -5,6 +5,7 @@ from collections import OrderedDict
 
 import pytest
 from agreement import agree
+from both import agree_error
 from module_kit import kit
 
 import torchlike
@@ -185,6 +186,19 @@ def test_state_hook_results():
     agree(lambda T: save_with(T, "register_state_dict_post_hook", lambda *a: {"new": 1}))
     agree(lambda T: save_with(T, "register_state_dict_post_hook", lambda m, s, *a: s.clear()))
     agree(adds)
+
+
+def test_a_function_is_a_hook_of_one_kind():
+    def code(T):
+        def hook(*given):
+            return None
+
+        m = T.nn.Linear(1, 1)
+        m._register_state_dict_hook(hook)
+        m.register_state_dict_post_hook(hook)
+        m._register_state_dict_hook(hook)
+
+    agree_error(code, "Cannot register the same function as the state dict post hook")
 
 
 def test_overridden_load_and_save():

@@ -38,9 +38,12 @@ from torchlike._C._references import _WeakTensorRef as _WeakTensorRef
 from torchlike._C._switches import _ExcludeDispatchKeyGuard as _ExcludeDispatchKeyGuard
 from torchlike._C._switches import _jit_can_fuse_on_cpu as _jit_can_fuse_on_cpu
 from torchlike._C._switches import _jit_can_fuse_on_gpu as _jit_can_fuse_on_gpu
+from torchlike._C._switches import _jit_clear_class_registry as _jit_clear_class_registry
+from torchlike._C._switches import _jit_get_emit_hooks as _jit_get_emit_hooks
 from torchlike._C._switches import _jit_override_can_fuse_on_cpu as _jit_override_can_fuse_on_cpu
 from torchlike._C._switches import _jit_override_can_fuse_on_gpu as _jit_override_can_fuse_on_gpu
 from torchlike._C._switches import _jit_set_autocast_mode as _jit_set_autocast_mode
+from torchlike._C._switches import _jit_set_emit_hooks as _jit_set_emit_hooks
 from torchlike._C._switches import _jit_set_nvfuser_enabled as _jit_set_nvfuser_enabled
 from torchlike._C._switches import _jit_set_nvfuser_guard_mode as _jit_set_nvfuser_guard_mode
 from torchlike._C._switches import _jit_set_profiling_executor as _jit_set_profiling_executor

@@ -80,6 +80,23 @@ def _jit_set_autocast_mode(enabled: bool) -> bool:
     return _flag("autocast", enabled)
 
 
+_emit_hooks: list[Any] = [None, None]
+
+
+def _jit_set_emit_hooks(module_hook: Any, function_hook: Any) -> None:
+    """Remembered: no TorchScript is emitted here, so that nothing calls them."""
+    _emit_hooks[:] = module_hook, function_hook
+
+
+def _jit_get_emit_hooks() -> tuple[Any, Any]:
+    """What :func:`_jit_set_emit_hooks` was given last, ``(None, None)`` at first."""
+    return _emit_hooks[0], _emit_hooks[1]
+
+
+def _jit_clear_class_registry() -> None:
+    """Accepted: scripted classes are Python's, of which nothing is registered."""
+
+
 def _jit_set_texpr_fuser_enabled(enabled: bool) -> None:
     """Accepted: XLA fuses."""
 

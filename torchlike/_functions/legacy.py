@@ -80,6 +80,18 @@ class _TypedMeta(type):
         return f"{cls.__module__}.{cls.__name__}"
 
     is_cuda = property(lambda cls: cls.place == "cuda")
+    is_xpu = property(lambda cls: cls.place == "xpu")
+    is_sparse = property(lambda cls: False)
+    layout = property(lambda cls: strided)
+
+    def __getattr__(cls, name):
+        """A method or property of Tensor, as if the types derived from it; not what makes objects count as tensors."""
+        if name.startswith("__") or not hasattr(Tensor, name):
+            raise AttributeError(f"type object '{cls.tensor_type}' has no attribute '{name}'")
+        return getattr(Tensor, name)
+
+    def __setattr__(cls, name, value):
+        raise TypeError(f"cannot set '{name}' attribute of immutable type '{cls.tensor_type}'")
 
     def __new__(mcs, name, bases, body):
         if bases:

@@ -124,7 +124,15 @@ class StateMethods:
         return _add(self._state_dict_hooks, hook, (self._state_dict_post_hooks,))
 
     def _register_state_dict_hook(self, hook: Callable) -> RemovableHandle:
-        """As the post-hook, but a result other than None replaces the whole mapping."""
+        """As the post-hook, but a result other than None replaces the whole mapping.
+
+        RuntimeError for a function that is a post-hook of the module already.
+        """
+        if any(self._state_dict_hooks.get(key) is hook for key in self._state_dict_post_hooks):
+            raise RuntimeError(
+                f"Cannot register the same function as the state dict post hook that was previously registered via "
+                f"register_state_dict_post_hook: {hook}"
+            )
         return _add(self._state_dict_hooks, hook)
 
     def register_load_state_dict_pre_hook(self, hook: Callable) -> RemovableHandle:

@@ -80,7 +80,8 @@ class StreamWrapper:
     """An open file that is closed when nobody holds it any more.
 
     >>> import io
-    >>> StreamWrapper(io.StringIO("text")).read()
+    >>> stream = StreamWrapper(io.StringIO("text"))
+    >>> stream.read()
     'text'
     """
 
