@@ -497,6 +497,23 @@ def test_jax_refuses_one_of_many_examples(f):
         torch.vmap(f)(torch.ones(3, 2))
 
 
+@pytest.mark.parametrize("f", [jnp.sin, jax.jit(lambda t: t * 2), lambda t: jax.tree.map(jnp.sin, t), jax.tree.leaves])
+def test_jax_refuses_what_is_differentiated_by_torch_func(f):
+    x = torch.ones(3)
+    for given in (lambda t: t, lambda t: t * 2):
+        with pytest.raises(RuntimeError, match=INSIDE):
+            torch.func.grad(lambda t: f(given(t))[0])(x)  # noqa: B023
+    with torch.no_grad():
+        constant = f(torch.ones(3, requires_grad=True))[0]
+    assert torch.func.grad(lambda t: (t * torch.as_tensor(constant)).sum())(x).shape == (3,)
+    under = torch.func.grad(lambda t: t.sum() * no_grad(f)(t).detach())(torch.ones(3))
+    assert torch.equal(under, torch.as_tensor(f(torch.ones(3))[0]).sum().expand(3))
+
+
+def no_grad(f):
+    return torch.no_grad()(lambda t: torch.as_tensor(f(t)[0]).sum())
+
+
 def test_an_array_on_the_right_keeps_tangents_and_examples():
     x = torch.tensor([1.0, 2.0])
     assert torch.func.jvp(lambda t: t * array(2.0, 3.0), (x,), (x,))[1].tolist() == [2, 6]

@@ -50,11 +50,15 @@ def register(cls: type[Tensor], make: Callable[[Tensor, bool], Tensor]) -> None:
     def flatten(t: Tensor) -> tuple[tuple[jax.Array], tuple[bool, bool, bool]]:
         _demand_no_tangent(t)
         follows = t.requires_grad and bool(state.grad)
+        functional = any([level.functional for level in state.levels])
+        if follows and functional:
+            raise _inside(t)
         if type(t._storage.form) is Stand:
             return (t._storage.value.leaf,), _StandKind(t._storage.value.kind)
         if isinstance(t._storage.form, LevelValue):
             raise _inside(t)
-        return (array_of(t),), (t.requires_grad and t.is_leaf, follows and not t.is_leaf, follows and _is_outside(t))
+        leaf = t.requires_grad and t.is_leaf and not functional
+        return (array_of(t),), (leaf, follows and not t.is_leaf, follows and _is_outside(t))
 
     def unflatten(kind: tuple[bool, bool, bool], leaves: Any) -> Any:
         (leaf,) = leaves
@@ -151,9 +155,9 @@ def _demand_no_tangent(t: Tensor) -> None:
 
 def _inside(t: Tensor) -> RuntimeError:
     return RuntimeError(
-        f"a function of jax was given a tensor of shape {list(t.shape)} inside of a function transform (vmap, jvp, a "
-        "dual level), which its result would not be part of. Use torchlike.interop.from_jax(function) for a function "
-        "that is, or `tensor + array` with the tensor on the left"
+        f"a function of jax was given a tensor of shape {list(t.shape)} inside of a function transform (vmap, grad, "
+        "jvp, a dual level), which its result would not be part of. Use torchlike.interop.from_jax(function) for a "
+        "function that is, or `tensor + array` with the tensor on the left"
     )
 
 
