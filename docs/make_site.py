@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import torchlike
+from torchlike._core.overrides.doors import ops_of
 from torchlike.interop.their_names import their_names
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -50,7 +51,7 @@ def members(about: Any) -> Iterator[tuple[str, Any]]:
 
 def signature(value: Any) -> str:
     """The arguments of a function; of an operator those of its schemas."""
-    if ops := inspect.isfunction(value) and getattr(value, "ops", ()):
+    if ops := ops_of(value):
         return "\n".join(op.schema.text for op in ops)
     try:
         return str(inspect.signature(value)) if callable(value) else ""

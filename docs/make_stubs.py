@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import torchlike
+from torchlike._core.overrides.doors import ops_of
 from torchlike._decl.op import REGISTRY
 from torchlike._decl.schema import Arg, Schema
 
@@ -203,7 +204,7 @@ def result_of(given: inspect.Signature, name: str, form: str) -> str:
 
 def definition(function: Any, name: str, form: str, indent: str) -> Iterator[str]:
     """The lines that define a function or method."""
-    schemas = [op.schema for op in getattr(function, "ops", ())]
+    schemas = [op.schema for op in ops_of(function) or ()]
     if not schemas and str(inspect.signature(function)).startswith("(*args"):
         schemas = overloads().get(name, [])
     if name in WIDER:  # takes more than its schema says

@@ -1,5 +1,8 @@
 """The declarations: schemas as in PyTorch, nothing invented, nothing twice, formulas that are derivatives."""
 
+import importlib
+import pkgutil
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -8,7 +11,7 @@ import torch
 
 import torchlike
 from torchlike._decl import derive
-from torchlike._decl.op import REGISTRY, VARIANTS, ViewOp, op, pointwise, view
+from torchlike._decl.op import EXTENSIONS, REGISTRY, VARIANTS, ViewOp, demand_consistent, op, pointwise, view
 from torchlike._decl.schema import Schema, SchemaError
 
 OPS = list(REGISTRY.values())
@@ -103,6 +106,16 @@ def test_declarations_are_consistent(op):
         assert op.schema.is_view and callable(op.read) and callable(op.write) and callable(op.prepare)
     if "inplace" in op.variants:
         assert op.inplace.op is op and op.dynamic[0].is_tensor
+
+
+def test_kernels_and_formulas_fit_their_schemas():
+    """Also of operators that an import leaves aside."""
+    for module in pkgutil.iter_modules(torchlike._ops.__path__):
+        importlib.import_module(f"torchlike._ops.{module.name}")
+    checked = [o for o in (*REGISTRY.values(), *EXTENSIONS.values()) if not isinstance(o, ViewOp)]
+    for o in checked:
+        demand_consistent(o)
+    assert len(checked) > 570
 
 
 REFUSED = {

@@ -50,7 +50,7 @@ def declared(place):
 
 def taken(door):
     """The names that a function takes; None where it takes any and looks at them itself."""
-    if ops := getattr(door, "ops", None):
+    if ops := door.behind.ops:
         return {n for op in ops for a in op.schema.args for n in (a.name, a.public_name)} | {"out"}
     parameters = inspect.signature(doors.behind(door)).parameters.values()
     return None if any(p.kind is p.VAR_KEYWORD for p in parameters) else {p.name for p in parameters}
@@ -79,7 +79,7 @@ def test_numpy_names_lead_to_pytorch_names(place):
     counted = 0
     for name, door, names, mine in own_functions(place):
         for theirs, numpys in (("dim", "axis"), ("keepdim", "keepdims"), ("other", "x2")):
-            plain = theirs in names and not door.entry.python and (name, theirs) not in KNOWN
+            plain = theirs in names and not door.behind.entry.python and (name, theirs) not in KNOWN
             if plain and numpys not in mine:
                 counted += 1
                 assert any(set(other) <= mine for other in spellings(door, {numpys: None})), (name, numpys)

@@ -212,7 +212,7 @@ def out_overload(op: Op, inputs: tuple, static: tuple, outs: tuple) -> tuple[OpO
     if not isinstance(op, Op) or op.aten.own or op.lists:
         return None, {}
     packet, named = getattr(_aten, op.schema.name), arguments(op, inputs, static)
-    name = op.aten.out
+    name: Any = op.aten.out
     if "other" in named and not isinstance(named["other"], Tensor) and op.schema.name not in _WRAPPED:
         number = "Tensor_Scalar_out" if op.schema.name.endswith("_shift") else "Scalar_out"
         name = number if number in packet.overloads() else name

@@ -106,7 +106,7 @@ def _is_contiguous(t: Any, memory_format: Any = None) -> bool:
         found = _answer(_aten.is_contiguous.memory_format, t, memory_format)
     if found is None:
         given = {} if memory_format is None else {"memory_format": memory_format}
-        return vars(Tensor)["is_contiguous"].behind()(t, **given)
+        return vars(Tensor)["is_contiguous"].behind.built()(t, **given)
     return _of_kind(bool, "is_contiguous", found)
 
 
@@ -156,6 +156,6 @@ def _answerer(name: str, args: tuple) -> Any:
 
 def install() -> None:
     """Let the published methods ask."""
-    for entry in torch_function.ENTRIES.values():
-        if entry.place == "torch.Tensor" and entry.name in _METHODS:
-            entry.answerer = _answerer
+    for door in torch_function.ENTRIES.doors.values():
+        if door.behind.place == "torch.Tensor" and door.behind.name in _METHODS:
+            door.behind.entry.answerer = _answerer

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
         Values,
     )
 
+_OURS = __name__.partition(".")[0] + "._ops."
 REGISTRY: dict[str, Op] = {}
 EXTENSIONS: dict[str, Op] = {}  # operators of other namespaces, by namespace::name
 # To the lower precision, to float32, to the widest of the inputs; not to be called under autocast; to the lower
@@ -77,12 +78,19 @@ class Op(Kernel):
         "schema", "kernel", "dtype", "formulas", "autocast", "variants", "operator", "numbers",
         "nondiff", "dynamic", "static", "checked", "lists", "inplace", "policy_names", "layout",
         "result_names", "saved", "kept", "apart", "node_of", "edges_of", "inplace_node", "tangents", "backward",
-        "inexact", "aten", "columns", "rows", "out", "taken", "held",
+        "inexact", "_aten", "columns", "rows", "out", "taken", "held",
     )  # fmt: skip
 
     @property
     def full_name(self) -> str:
         return self.schema.full_name
+
+    @property
+    def aten(self) -> Aten:
+        if self._aten.__class__ is not Aten:  # what follows from the schema is found at the first need
+            form = None if isinstance(self, ViewOp) else "out" in self.variants
+            self._aten: Any = _aten(self._aten, self.schema, form)
+        return self._aten
 
     def identity(self) -> Identity:
         module = self.kernel.__module__ or "torchlike."  # kernels that are made as text have none
@@ -380,7 +388,7 @@ def op(
         new.nondiff, new.checked = _one(nondiff), check
         new.layout = layout or (elementwise if strides else by_columns if columns else None)
         new.columns, new.laid, new.taken = columns, bool(columns), taken
-        new.aten = _aten(aten, schema, "out" in new.variants)
+        new._aten = aten
         tensors = [a.name for a in runtime_arg if a.is_tensor]
         new.rows = rows or (tensors[0] if new.pointwise and len(tensors) == 1 else None)
         new.tangents, new.backward = jvp, _backwards(backward)
@@ -393,7 +401,10 @@ def op(
         new.policy_names = tuple(policy.split()) if policy else tuple(a.name for a in runtime_arg if a.is_tensor)
         new.inplace_node, new.out = names[-1], _out(out, new)
         new.inplace = Inplace(new) if "inplace" in new.variants else None
-        _demand_consistent(new, registry, prefix)
+        if prefix + new.full_name in registry:
+            _refuse(new, "declared twice")
+        if not (kernel.__module__ or "").startswith(_OURS):  # of those a test demands it: an import has better to do
+            demand_consistent(new)
         registry[prefix + new.full_name] = new
         return new
 
@@ -511,11 +522,10 @@ def parameters(function: Callable[..., Any]) -> tuple[str, ...]:
     return code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
 
 
-def _demand_consistent(op: Op, registry: Mapping[str, Op], prefix: str) -> None:
+def demand_consistent(op: Op) -> None:
+    """Refuse a declaration whose kernel or formulas do not fit its schema."""
     names = [a.name for a in op.schema.args]
     takes = list(parameters(op.kernel))
-    if prefix + op.full_name in registry:
-        _refuse(op, "declared twice")
     if takes != names:
         _refuse(op, f"kernel takes {takes}, schema has {names}")
     if not op.variants <= VARIANTS:
@@ -575,7 +585,7 @@ def view(
         new.read, new.write, new.prepare = read, write, prepare
         new.saved, new.kept, new.apart = saved, {}, frozenset()
         new.node_of = new.edges_of = new.tangents = None
-        new.backward, new.aten = backward, _aten(aten, schema, None)
+        new.backward, new._aten = backward, aten
         if new.full_name in REGISTRY:
             raise SchemaError(f"{new.full_name}: declared twice")
         REGISTRY[new.full_name] = new

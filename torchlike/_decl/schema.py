@@ -99,30 +99,39 @@ def _parsed(text: str) -> _Parts:
 
 
 _WHOLE = re.compile(r"([a-z_]\w*)(?:\.((?!__|default\()[A-Za-z_]\w*))?\(((?:[^()]|\(\w!?\))*)\) -> ([^#]+)")
-_PIECE = re.compile(r"[A-Za-z]+(?:\(\w!?\))?(?:\[\d*\])?\?? [a-z_]\w*(=(?:-?[\w.]+|\"\w*\"))?")
+_PIECE = re.compile(r"([A-Za-z]+(?:\(\w!?\))?(?:\[\d*\])?\??) ([a-z_]\w*)(=(?:-?[\w.]+|\"\w*\"))?")
 
 
 def _by_pieces(text: str) -> _Parts | None:
-    """The same from arguments that other schemas have too, each parsed once; None where the text has more to it."""
+    """The same from kinds of arguments that others are of too, each parsed once; None where the text has more to it."""
     whole = _WHOLE.fullmatch(text)
     if whole is None or iskeyword(whole[1]) or iskeyword(whole[2] or ""):
         return None
     args, by_name, defaults = [], False, False
     for piece in whole[3].split(", ") if whole[3] else ():
-        found = _PIECE.fullmatch(piece)
         if piece == "*" and not by_name:
             by_name = True
-        elif found is None or defaults and not found[1] and not by_name:
+            continue
+        arg = _of_piece(piece, by_name)
+        if arg is None or defaults and not arg.has_default and not by_name:
             return None
-        else:
-            defaults = found[1] is not None
-            args.append(_of_piece(piece, by_name))
+        defaults = arg.has_default
+        args.append(arg)
     return whole[1], whole[2] or "", tuple(args), _results(whole[4])
 
 
 @cache
-def _of_piece(piece: str, by_name: bool) -> Arg:
-    return _parsed(f"f({'*, ' if by_name else ''}{piece}) -> ()")[2][0]
+def _of_piece(piece: str, by_name: bool) -> Arg | None:
+    found = _PIECE.fullmatch(piece)
+    if found is None or iskeyword(found[2]):
+        return None
+    kind, name, default = found.groups()
+    return _of_kind(kind, default or "", by_name)._replace(name=name)
+
+
+@cache
+def _of_kind(kind: str, default: str, by_name: bool) -> Arg:
+    return _parsed(f"f({'*, ' if by_name else ''}{kind} x{default}) -> ()")[2][0]
 
 
 @cache

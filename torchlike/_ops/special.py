@@ -1,5 +1,6 @@
 """Special functions: error functions, gammas, Bessel functions and their like."""
 
+import functools
 import math
 from functools import partial
 
@@ -48,6 +49,7 @@ erf = unary(
 )
 
 
+@functools.cache
 def _weideman(n):
     """(L, coefficients from the highest) of Weideman's rational expansion of the Faddeeva function with n terms.
 
@@ -59,12 +61,12 @@ def _weideman(n):
     return length, np.fft.fft(np.fft.fftshift(samples)).real[n:0:-1] / (4 * n)
 
 
-_TERMS = {np.dtype(np.float32): _weideman(16), np.dtype(np.float64): _weideman(40)}  # to four units in the last place
+_TERMS = {np.dtype(np.float32): 16, np.dtype(np.float64): 40}  # to four units in the last place
 
 
 def _scaled_tail(x):
     """``exp(x ** 2) * erfc(x)`` of numbers that are not negative."""
-    length, coefficients = _TERMS[x.dtype]
+    length, coefficients = _weideman(_TERMS[x.dtype])
     r = 1 / (length + x)
     z, p = 2 * length * r - 1, jnp.zeros_like(x)
     for c in coefficients.tolist():

@@ -105,10 +105,11 @@ def missing_names(module_name: str) -> Callable[[str], Any]:
     public = _ALIAS + module_name[len(_OURS) :]
 
     def __getattr__(name: str) -> Any:
-        known = is_theirs(public, name)
+        special = name.startswith("__") and name.endswith("__")  # of which the import system asks for some
+        known = False if special and not ALIAS.installed else is_theirs(public, name)
         if known and ALIAS.installed:
             return _from_home(public, name)
-        if name.startswith("__") and name.endswith("__") or known is False:
+        if special or known is False:
             message = f"module {(public if ALIAS.installed else module_name)!r} has no attribute {name!r}"
         else:
             message = f"{_OURS} does not have {public}.{name} yet"

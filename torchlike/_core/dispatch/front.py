@@ -225,8 +225,7 @@ def front(ops: Sequence[Op], form: str) -> Any:
 
     Compiling hundreds of fronts would take a good part of the import: each is compiled at its first call.
     """
-    function = torch_function.DOORS.lazily(partial(_behind, ops, form))
-    function.ops = ops
+    function = torch_function.DOORS.lazily(_behind, ops, form)
     name = _public_name(ops[0], form)
     function.__name__ = name
     function.__qualname__ = name if form == "function" else f"Tensor.{name}"

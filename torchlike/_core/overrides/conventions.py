@@ -208,7 +208,7 @@ def stand_in(entry: Overridable) -> Callable[..., Any]:
         names = ["self", "value"] if entry.name.endswith("__set__") else ["self"]
         parameters = [inspect.Parameter(n, inspect.Parameter.POSITIONAL_OR_KEYWORD) for n in names]
     else:
-        ops = entry.door.__dict__.get("ops", ())
+        ops = entry.door.behind.ops or ()
         given = inspect.signature(entry.original).parameters
         parameters = _of_overloads(ops, entry) if len(ops) > 1 else list(given.values())
     return _compiled(entry, parameters, "-1")

@@ -26,33 +26,50 @@ def arm() -> None:
 
 
 class Behind:
-    """What is behind a door, ``door.behind()``; built at the first need, where the door was made before it was.
+    """What is behind a door, ``door.behind.built()``: made at the first need, where the door was there before it was.
 
-    One object for a door: what an import makes, each collection of garbage walks through, the last ones of a process
-    too, which take longer than the import.
+    One object for a door, with all that is known of it: what an import makes, each collection of garbage walks
+    through, the last ones of a process too, which take longer than the import.
+
+    Attributes:
+        build: ``build(ops, form)`` makes the function. make: makes another door of the kind.
+        public, place, name: what handlers are given, and where users find it, once it is published.
     """
 
-    __slots__ = ("door", "function", "build", "make")
+    __slots__ = ("door", "function", "build", "ops", "form", "make", "public", "place", "name", "_entry")
+    describe: Callable[[Behind], Any]  # what is to be known of a published door: the module that publishes sets it
 
-    def __init__(self, door: Any, function: Callable | None, build: Callable | None = None, make: Any = None) -> None:
-        self.door, self.function, self.build, self.make = door, function, build, make
+    def __init__(self, door: Any, function: Callable | None, build: Any = None, ops: Any = None, form: str = "",
+                 make: Any = None) -> None:  # fmt: skip
+        self.door, self.function, self.build, self.ops, self.form, self.make = door, function, build, ops, form, make
+        self.public: Any = None
+        self.place = self.name = ""
+        self._entry: Any = None
         door.behind = self
 
-    def __call__(self) -> Callable:
+    @property
+    def entry(self) -> Any:
+        """What is known of a published door, made when it is first asked for; None of another one."""
+        if self._entry is None and self.place:
+            self._entry = type(self).describe(self)
+        return self._entry
+
+    def built(self) -> Callable:
+        """The function behind the door."""
         if self.function is None:
-            built = self.function = self.door.__wrapped__ = self.build()  # type: ignore[misc]
+            built = self.function = self.door.__wrapped__ = self.build(self.ops, self.form)
             place = self.door.__code__.co_freevars.index("behind")
             self.door.__closure__[place].cell_contents = built
             return built
         return self.function
 
-    def first(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """What the door calls until that is built."""
-        return self()(*args, **kwargs)
+        return self.built()(*args, **kwargs)
 
     def again(self) -> Any:
         """Another door before the same front."""
-        return self.make(self.build)
+        return self.make(self.build, self.ops, self.form)
 
 
 class Doors:
@@ -79,11 +96,11 @@ class Doors:
         """A door before a function that refuses what it does not know, with an error, before it has done anything."""
         return _opened(self._refusing(function), function)
 
-    def lazily(self, build: Callable[[], Callable]) -> Callable:
-        """A door before a front of operators, which ``build()`` compiles at the first call."""
+    def lazily(self, build: Callable[[Any, str], Callable], ops: Any, form: str) -> Callable:
+        """A door before a front of operators, which ``build(ops, form)`` compiles at the first call."""
         door = self._refusing(None)
-        late = Behind(door, None, build, self._again)
-        door.__closure__[door.__code__.co_freevars.index("behind")].cell_contents = late.first
+        late = Behind(door, None, build, ops, form, self._again)
+        door.__closure__[door.__code__.co_freevars.index("behind")].cell_contents = late
         return door
 
     def early(self, behind: Callable) -> Callable:
@@ -233,12 +250,18 @@ def is_door(function: Any) -> bool:
 
 def is_front(function: Any) -> bool:
     """Whether a function is a front of operators, and so leaves it to dispatch to look at the tensors it is given."""
-    return "ops" in function.__dict__ and is_door(function)
+    return ops_of(function) is not None
+
+
+def ops_of(function: Any) -> Any:
+    """The overloads that a front of operators chooses from; None of any other function."""
+    late = getattr(function, "behind", None)
+    return late.ops if late.__class__ is Behind else None
 
 
 def behind(function: Any) -> Any:
     """What is behind a door, compiled; the function itself if it is none."""
-    return function.behind() if is_door(function) else function
+    return function.behind.built() if is_door(function) else function
 
 
 def takes_one(function: FunctionType) -> bool:

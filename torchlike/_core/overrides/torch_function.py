@@ -48,7 +48,33 @@ PLAIN = {
     devices.device,
 }  # fmt: skip
 
-ENTRIES: dict[Any, Overridable] = {}  # public object -> its entry
+
+class _Entries(Mapping):
+    """{public object: its entry}, each made when it is first asked for."""
+
+    def __init__(self) -> None:
+        self.doors: dict[Any, Any] = {}
+
+    def __getitem__(self, public: Any) -> Overridable:
+        return entry_of(self.doors[public])
+
+    def __contains__(self, public: object) -> bool:
+        return public in self.doors
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.doors)
+
+    def __len__(self) -> int:
+        return len(self.doors)
+
+
+ENTRIES = _Entries()
+
+
+def entry_of(door: Any) -> Any:
+    """The entry of a door; None of one that has none, or of another function."""
+    late = door.__dict__.get("behind")
+    return None if late is None else late.entry
 
 
 class Overridable:
@@ -69,9 +95,8 @@ class Overridable:
         "_binder", "answerer", "door", "lone", "looks", "name", "of_self", "place", "public", "python", "quiet",
     )  # fmt: skip
 
-    def __init__(self, public: Any, door: Any, place: str, name: str) -> None:
-        self.public, self.door = public, door
-        door.entry = self
+    def __init__(self, late: doors.Behind) -> None:
+        self.public, self.door, place, name = late.public, late.door, late.place, late.name
         self._binder: Callable[..., Any] | None = None
         self.answerer: Callable[..., Any] | None = None
         self.place, self.name = place, name
@@ -88,7 +113,7 @@ class Overridable:
     @property
     def original(self) -> Any:
         """The function behind the door."""
-        return self.door.behind()
+        return self.door.behind.built()
 
     @property
     def own_name(self) -> str:
@@ -100,6 +125,9 @@ class Overridable:
         if self._binder is None:
             self._binder, self.lone = conventions.binder(self), conventions.is_lone(self)
         return self._binder(*args, **kwargs)
+
+
+doors.Behind.describe = lambda late: Overridable(late)
 
 
 # -- who overrides --------------------------------------------------------------------------------
@@ -172,10 +200,10 @@ def unseen(function: F) -> F:
 
 def enter(door: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """A call of a public function: by whoever overrides it, else by the function behind its door."""
-    entry = door.__dict__.get("entry")
+    entry = entry_of(door)
     modes = state.function_modes
     if entry is None or (not modes and holds_none(args, PLAIN) and (not kwargs or holds_none(kwargs.values(), PLAIN))):
-        return called(door.behind(), door, args, kwargs)
+        return called(door.behind.built(), door, args, kwargs)
     off = state.overrides_off
     found: Any = ()
     if not off and entry.looks:
@@ -185,8 +213,8 @@ def enter(door: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     if not found and (not modes or off == 2):
         answer = None if entry.answerer is None else entry.answerer(entry.name, args)
         if entry.looks and any([x.__class__ is np.ndarray for x in args]):
-            return _of_arrays(entry, answer or door.behind(), args, kwargs)
-        return called(answer or door.behind(), door, args, kwargs)
+            return _of_arrays(entry, answer or door.behind.built(), args, kwargs)
+        return called(answer or door.behind.built(), door, args, kwargs)
     try:
         args, kwargs = entry.bind(args, kwargs)
         if found and entry.python:
@@ -363,7 +391,9 @@ def _own(function: Any, name: str, place: str, early: bool) -> Any:
 
 
 def _add(public: Any, door: Any, place: str, name: str) -> None:
-    ENTRIES[public] = Overridable(public, door, place, name)
+    late = door.behind
+    late.public, late.place, late.name = public, place, name
+    ENTRIES.doors[public] = door
 
 
 def publish_class(cls: Any) -> None:
@@ -378,7 +408,7 @@ def publish_class(cls: Any) -> None:
         elif conventions.is_method(name, found):
             publish_method(cls, name, found)
     for name, target in conventions.operators(vars(cls)):
-        ENTRIES[vars(cls)[name]].public = vars(cls)[target]
+        vars(cls)[name].behind.public = vars(cls)[target]
 
 
 def publish_method(cls: Any, name: str, found: Any) -> None:

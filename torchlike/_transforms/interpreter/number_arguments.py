@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING, Any
 
+from torchlike._core.overrides.doors import ops_of
 from torchlike._transforms.interpreter.trust import own
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ _BY_HAND: dict[str, frozenset[int | str]] = {
 @functools.lru_cache(2048)
 def live_places(f: Any) -> frozenset[int | str]:
     """The positions and names of the arguments of ``f``, a function or method, that may be live numbers."""
-    ops = getattr(f, "ops", None)
+    ops = ops_of(f)
     if ops is None:
         known = _BY_HAND.get(getattr(f, "__name__", "").removesuffix("_"), frozenset())
         return known if known and own(getattr(f, "__module__", None) or "") else frozenset()
@@ -42,7 +43,7 @@ def live_places(f: Any) -> frozenset[int | str]:
 @functools.lru_cache(2048)
 def held_places(f: Any) -> frozenset[int | str]:
     """Those of :func:`live_places` whose numbers an operator refuses where its dtype does not hold them."""
-    places, ops = live_places(f), getattr(f, "ops", None)
+    places, ops = live_places(f), ops_of(f)
     if ops is None:
         return places
     names = {(op, op.dynamic[at].name) for op in ops for at, _ in op.held}
