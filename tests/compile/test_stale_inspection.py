@@ -47,6 +47,7 @@ def _put(key, value):
 
 
 _DEFAULTS = _set("__defaults__", (5.0,))
+_OVERRIDES = classmethod(lambda cls, *args, **kwargs: NotImplemented)
 INSPECTED = {
     "defaults": (_function, lambda x, s: x * inspect.signature(s).parameters["k"].default, _DEFAULTS),
     "a_signature": (
@@ -67,6 +68,17 @@ INSPECTED = {
     "an_array_in_a_field": (lambda: Pair(1, (2, 3)), lambda x, s: x * s.rest[1], lambda s: _put(1, 5.0)(s.rest)),
     "a_record": (lambda: np.ones(2, [("a", "f4")])[0], lambda x, s: x * s["a"], _put("a", 5.0)),
     "a_polynomial": (lambda: np.poly1d([1.0, 2.0]), lambda x, s: x * s(2.0), _put(0, 5.0)),
+    "whether_it_is_like_a_tensor": (
+        _kind, lambda x, s: x * (2 if torch.overrides.is_tensor_like(s()) else 1),
+        _set("__torch_function__", _OVERRIDES),
+    ),
+    "whether_it_overrides": (
+        _kind, lambda x, s: x * (2 if torch.overrides.has_torch_function((s(), x)) else 1),
+        _set("__torch_function__", _OVERRIDES),
+    ),
+    "whether_its_memory_is_shared": (
+        lambda: torch.ones(2), lambda x, s: x * (2 if s.is_shared() else 1), lambda s: s.share_memory_(),
+    ),
     "whether_it_is_callable": (_kind, lambda x, s: x * (2 if callable(s()) else 1), _set("__call__", len)),
     "the_name_of_a_class": (_kind, lambda x, s: x * len(s.__name__), _set("__name__", "Name")),
     "another_partial": (
@@ -106,6 +118,7 @@ STORIES |= {
     "multithreading": _settings(
         torch.autograd.is_multithreading_enabled, torch.autograd.set_multithreading_enabled, (True, False)
     ),
+    "the_execution": _settings(torch.get_execution, torch.set_execution, ("recorded", "immediate")),
     "the_folder_of_downloads": _settings(torch.hub.get_dir, torch.hub.set_dir, ("/a", "/b")),
 }
 

@@ -57,7 +57,7 @@ class set_execution(Context):
 
 def get_execution() -> str:
     """How operators run in this thread: ``"immediate"`` or ``"recorded"``."""
-    return "immediate" if state.recorder is None else "recorded"
+    return "immediate" if state.recorder is None else state.recorder.mode
 
 
 class x64(Context):

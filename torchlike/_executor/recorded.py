@@ -49,7 +49,7 @@ class Recorder:
         index: {id of a value: its slot}. running: the calls that are being run. taken: how many calls another
             thread has run, when it needed a value. limit: the number of calls at which to cut.
         watched: value checks whose flags have not been looked at. inside: whether a module is being called without
-            grad, at whose end the trace is cut.
+            grad, at whose end the trace is cut. mode: how the user's code has asked for its calls to be run.
     """
 
     def __init__(
@@ -67,7 +67,7 @@ class Recorder:
         self.taken, self.held, self.bound, self.limit = 0, 0, HELD, length
         self.watched: list = []
         self.lines: dict = {}
-        self.inside = False
+        self.inside, self.mode = False, MODES[1]
         self.lock = threading.RLock()
         self.thread = threading.get_ident()
 

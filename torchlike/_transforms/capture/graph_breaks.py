@@ -9,6 +9,7 @@ from typing import Any
 from torchlike._base.frames import user_line
 from torchlike._base.logs import GRAPH_BREAKS
 from torchlike._base.state import state
+from torchlike._executor.execution import get_execution
 from torchlike._executor.recorded import Recorder
 
 LENGTH = 5000  # calls of one piece
@@ -37,6 +38,7 @@ def run(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, A
     ``lines``: those at which a piece of this function has ended, each of which is logged once.
     """
     before, recorder = (state.recorder, _pieces.lines), _pieces.recorder
+    recorder.mode = get_execution()
     state.recorder, _pieces.lines = recorder, lines
     try:
         result = function(*args, **kwargs)

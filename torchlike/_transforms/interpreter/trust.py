@@ -46,7 +46,7 @@ _CALLS_MODULES = frozenset(("checkpoint_sequential",))
 # Standard library code that keeps caches of its own or runs code at will: what it gives depends on its arguments.
 _SETTLED = ("re", "typing", "abc", "_collections_abc", "keyword", "fractions", "decimal", "numbers", "sre_compile",
             "sre_parse", "types", "itertools", "warnings")  # fmt: skip
-_LOOKS_INTO = frozenset(("get_type_hints",))  # of these: what it gives depends on what its arguments hold
+_LOOKS_INTO = frozenset(("get_type_hints", "is_tensor_like"))  # what they give depends on what their arguments hold
 _STDLIB = os.path.realpath(sysconfig.get_path("stdlib")) + os.sep
 _PACKAGES = (sysconfig.get_path("purelib"), sysconfig.get_path("platlib"))
 _MODULES = os.path.join("torchlike", "nn", "modules") + os.sep
@@ -91,6 +91,7 @@ _OUTSIDE = (
 )  # fmt: skip
 # What of this package gives Python numbers that change from call to call, or changes what it is given.
 _CHANGING = frozenset((
+    "get_execution", "is_shared",
     "initial_seed", "seed", "get_rng_state", "get_rng_state_all", "set_rng_state", "_version", "data_ptr",
     "is_multithreading_enabled", "is_enabled", "from_file", "is_view_replay_enabled", "get_debug_level",
     "get_sync_debug_mode", "onednn_fusion_enabled", "get_sharing_strategy",
@@ -98,6 +99,9 @@ _CHANGING = frozenset((
     "mem_get_info", "memory_allocated", "memory_reserved", "max_memory_allocated", "max_memory_reserved",
     "memory_stats", "get_memory_info", "current_allocated_memory", "driver_allocated_memory",
 ))  # fmt: skip
+
+# Of these: what they give depends on what the classes of their arguments define.
+_ASKS_CLASSES = frozenset(("has_torch_function", "has_torch_function_unary", "has_torch_function_variadic"))
 
 
 @lru_cache(8192)
@@ -163,7 +167,16 @@ def changing(function: Any, args: tuple[Any, ...] = ()) -> bool:
     if _below(module, ("numpy",)) or type(function) is np.ufunc:
         now = function is np.datetime64 and args[:1] in (("now",), ("today",))
         return now or _below(module, _NUMPY) or name in _NUMPY_NAMES
-    return (name in _CHANGING or _below(f"{module}.{name}", _OUTSIDE)) and _below(module, ("torchlike",))
+    if name in _ASKS_CLASSES:
+        return own(module) and not _settled(args)
+    return (name in _CHANGING or _below(f"{module}.{name}", _OUTSIDE)) and own(module)
+
+
+def _settled(x: Any) -> bool:
+    """Whether nobody can change what the class of ``x`` overrides, or that of an element of it."""
+    if isinstance(x, tuple | list):
+        return all(map(_settled, x))
+    return trusted_class(x if isinstance(x, type) else type(x))
 
 
 def of_numpy(function: Any) -> bool:

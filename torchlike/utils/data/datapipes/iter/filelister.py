@@ -24,8 +24,10 @@ class FileListerIterDataPipe(IterDataPipe):
         self, root: str | Sequence[str] | IterDataPipe = ".", masks: str | list[str] = "", *, recursive: bool = False,
         abspath: bool = False, non_deterministic: bool = False, length: int = -1,
     ) -> None:  # fmt: skip
-        self.datapipe: Any = root if isinstance(root, IterDataPipe) else IterableWrapperIterDataPipe(
-            [root] if isinstance(root, str) else root
+        self.datapipe: Any = (
+            root
+            if isinstance(root, IterDataPipe)
+            else IterableWrapperIterDataPipe([root] if isinstance(root, str) else root)
         )
         self.masks, self.recursive, self.abspath, self.length = masks, recursive, abspath, length
         self.non_deterministic = non_deterministic
