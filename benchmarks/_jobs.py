@@ -11,7 +11,7 @@ JOBS = {
     "operators": [*GROUPS],
     "overrides": ["function_mode", "dispatch_mode", "subclass", "own_function", "wrapper"],
     "transforms": ["per_sample", "hessian", "jacobian"],
-    "gradcheck": ["pointwise", "layer", "loss"],
+    "gradcheck": ["pointwise", "layer", "loss", "products", "convolution"],
     "backward": ["plain", "hooks", "create_graph", "double", "chain"],
     "startup": ["import", "small", "mlp", "cnn", "gpt"],
     "cold": ["programs", "kernels"],

@@ -2,7 +2,8 @@
 
     python benchmarks/gradcheck.py [--only NAME ...] [--quick]
 
-Every case calls the same function of the same inputs, eagerly; the verdicts must be True.
+Every case calls the same function of the same inputs, eagerly; the verdicts must be True. Sizes are rounded down to
+what fits the shapes.
 """
 
 import numpy as np
@@ -38,10 +39,24 @@ def loss(lib, n):
     return lambda x, w: ((x - w) ** 2).mean(), inputs(lib, n // 2, n // 2)
 
 
+def products(lib, n):
+    """Two products of square matrices and a logarithm of sums of exponentials."""
+    m = int((n / 4) ** 0.5)
+    return lambda a, b: (a @ b).logsumexp(-1), inputs(lib, (2, m, m), (2, m, m))
+
+
+def convolution(lib, n):
+    """A convolution of a picture by two filters."""
+    k = n // 78
+    return lambda x, w: lib.nn.functional.conv2d(x, w).tanh(), inputs(lib, (1, k, 6, 10), (2, k, 3, 3))
+
+
 KINDS = {
     "pointwise": ("`(x * w).sin()`", pointwise),
     "layer": ("linear and softmax", layer),
     "loss": ("mean squared error", loss),
+    "products": ("matrix products and logsumexp", products),
+    "convolution": ("convolution and tanh", convolution),
 }
 
 

@@ -193,7 +193,7 @@ def test_a_transform_agrees_with_jax_and_is_measured(load, name):
     assert [row.target for row in found(load, "transforms", name)] == [1.2, 1.0]
 
 
-@pytest.mark.parametrize("name", ["pointwise", "layer", "loss"])
+@pytest.mark.parametrize("name", ["pointwise", "layer", "loss", "products", "convolution"])
 def test_gradcheck_passes_and_is_measured(load, name):
     (row,) = found(load, "gradcheck", name)
     assert row.target is None and "100 inputs" in row.program
