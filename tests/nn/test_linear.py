@@ -104,6 +104,8 @@ RESIZE = {
     "bicubic corners": {"scale_factor": 2, "mode": "bicubic", "align_corners": True},
     "bilinear aa": {"size": (2, 9), "mode": "bilinear", "antialias": True},
     "bicubic aa": {"size": (2, 3), "mode": "bicubic", "antialias": True},
+    "nearest kept and doubled": {"scale_factor": (1.1, 2.15)},
+    "bilinear kept": {"scale_factor": 1.1, "mode": "bilinear"},
     "lanczos": {"size": (3, 4), "mode": "lanczos", "antialias": True},
 }  # fmt: skip
 
@@ -118,8 +120,17 @@ def test_interpolate_other_ranks():
     check(F("interpolate", scale_factor=2), r(2, 3, 5))
     check(F("interpolate", size=(4, 6, 2), mode="trilinear"), r(1, 2, 3, 5, 4))
     check(F("interpolate", scale_factor=2), r(1, 2, 3, 2, 2))
+    check(F("interpolate", scale_factor=1.1, mode="linear"), r(2, 3, 5))
+    check(F("interpolate", scale_factor=(1.1, 1.5, 1.1), mode="trilinear"), r(1, 2, 3, 5, 4))
     check(F("interpolate", scale_factor=(1.6, 2.4), mode="bilinear"), r(2, 3, 5, 6, dtype=np.float32))
     check(F("interpolate", scale_factor=1.3), r(2, 3, 50, 6, dtype=np.float32))
+
+
+def test_interpolate_forward_only():
+    """Of these PyTorch's gradients go by the sizes, and its results by the factor (or the other way round)."""
+    check(F("interpolate", scale_factor=2.3), r(2, 3, 2), grad=False)
+    check(F("interpolate", scale_factor=1.1, mode="bicubic"), r(2, 3, 5, 6), grad=False)
+    check(F("interpolate", scale_factor=(1.1, 2.15), mode="bilinear", antialias=True), r(2, 3, 5, 6), grad=False)
 
 
 def test_interpolate_infinities():

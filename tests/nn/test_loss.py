@@ -346,6 +346,13 @@ def test_ctc(targets, inputs, lengths, reduction):
         check(lambda t, x, f=f: f(t, x.log_softmax(-1)), scores, gradgrad=False, jit=False)
 
 
+def test_ctc_of_targets_that_name_the_blank():
+    scores = RNG.standard_normal((6, 2, 4))
+    targets = np.array([[1, 0, 2], [0, 0, 3]])  # PyTorch's gradient of these is not that of its loss
+    f = loss("ctc_loss", targets, (6, 6), (3, 3), reduction="none")
+    check(lambda t, x: f(t, x.log_softmax(-1)), scores, grad=False, jit=False)
+
+
 def test_ctc_of_one_sequence_and_other_blanks():
     scores = RNG.standard_normal((6, 4))
     for reduction in REDUCTIONS:

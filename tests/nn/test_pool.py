@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import torch
-from both import agree
+from both import agree, agree_error
 from layer_kit import layer, same_refusal
 from oracle import check, check_error
 
@@ -166,6 +166,13 @@ def test_lp(case):
 
 def test_lp_of_zeros_has_no_gradient():
     check(f("lp_pool1d", 2, 2), np.zeros((1, 1, 4)), gradgrad=False)
+
+
+def test_fractional_windows_that_fill_the_input():
+    agree(lambda t: t.nn.functional.fractional_max_pool2d(t.ones(1, 1, 4, 4), 3, output_size=2))
+    agree_error(
+        lambda t: t.nn.functional.fractional_max_pool3d(t.ones(1, 1, 4, 4, 4), 3, output_size=2), "pool .* 3 too large"
+    )
 
 
 def test_nothing_is_pooled():

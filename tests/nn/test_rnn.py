@@ -64,6 +64,15 @@ def test_second_derivatives(options):
 
 
 @pytest.mark.parametrize("kind", ["RNN", "GRU", "LSTM"])
+def test_memory_goes_by_time(kind):
+    def strides(library):
+        made = [getattr(library.nn, kind)(4, 6, **OPTIONS[options]) for options in ("one layer", "batch first")]
+        return [m(library.ones(5, 3, 4))[0].stride() for m in made]
+
+    agree(strides)
+
+
+@pytest.mark.parametrize("kind", ["RNN", "GRU", "LSTM"])
 def test_packed(kind):
     def call(m, x):
         library = torch if isinstance(x, torch.Tensor) else torchlike

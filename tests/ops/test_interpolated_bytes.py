@@ -10,6 +10,7 @@ import torchlike
 
 X = np.random.RandomState(1).randint(0, 256, (2, 5, 17, 23)).astype("uint8")
 GIVEN = [{"size": (9, 9)}, {"size": (40, 31)}, {"size": (5, 23)}, {"scale_factor": 1.7}, {"scale_factor": (2, 0.5)}]
+GIVEN += [{"scale_factor": 1.03}]  # no other size
 CASES = list(itertools.product(("bilinear", "bicubic"), (False, True), (False, True), GIVEN, (1, 3, 5)))
 
 

@@ -203,6 +203,14 @@ def first_last(layouts: Layouts, shape: Ints, static: Any) -> Ints | None:
     return (1, *[s * shape[0] for s in contiguous_strides(shape[1:])])
 
 
+def batches_second(layouts: Layouts, shape: Ints, static: Any) -> Ints | None:
+    """Of sequences [B, T, H] with ``batch_first`` (the fifth static argument): steps of time follow each other."""
+    if len(shape) != 3 or not static[4]:
+        return None
+    batch, _, width = shape
+    return (width, batch * width, 1)
+
+
 def by_columns(layouts: Layouts, shape: Ints, static: Any) -> Ints | None:
     """Matrices whose columns follow each other, as LAPACK leaves them."""
     if len(shape) < 2:

@@ -50,7 +50,7 @@ def _check(name, n, x, samples, kernel, out):
     if samples.shape[2] != n:
         raise RuntimeError(f"Expect _random_samples.size(2) equals to {n}; got {samples.shape[2]}.")
     for word, s, k, o in zip(_WORDS[n], size, kernel, out, strict=True):
-        if o + k - 1 > s:
+        if o + k - 1 > s - (n == 3):  # PyTorch's bound is strict for volumes
             raise RuntimeError(f"{name}(): pool {word} {k} too large relative to input {word} {s}")
 
 

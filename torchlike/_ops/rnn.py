@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from torchlike._base import result_layouts
 from torchlike._base.dtypes import from_np, get_default_dtype
 from torchlike._decl import rules
 from torchlike._decl.op import op
@@ -262,6 +263,7 @@ _TAIL = (
     "Tensor? lengths, Tensor? words, float dropout, bool has_biases, int num_layers, bool bidirectional, "
     "bool projection, bool batch_first, bool mixed"
 )
+_LAYOUT = {"layout": result_layouts.batches_second, "columns": (0,)}
 
 
 def lstm(
@@ -322,6 +324,7 @@ def _declare_lstm(name, autocast, order, vjp=None):
         vjp=vjp,
         jvp="kernel",
         edges=_edges(2, order),
+        **_LAYOUT,
     )
     return declare(lstm)
 
@@ -347,7 +350,7 @@ def _declare(mode):
     schema = f"_{mode.lower()}(Tensor input, Tensor hx, Tensor[] params, {_TAIL}) -> (Tensor result0, Tensor result1)"
     autocast = _OF_STATES if mode == "GRU" else "lower_precision_fp"
     edges = _edges(1, _IN_STEPS)
-    return op(schema, variants="", node="StackBackward", autocast=autocast, edges=edges)(recurrent)
+    return op(schema, variants="", node="StackBackward", autocast=autocast, edges=edges, **_LAYOUT)(recurrent)
 
 
 recurrent = {mode: _declare(mode) for mode in ("GRU", "RNN_TANH", "RNN_RELU")}

@@ -58,6 +58,13 @@ def _is_exact(scale, times):
     return scale == times and times & (times - 1) == 0
 
 
+def _from_sizes(mode, n, antialias, size, out):
+    """Whether PyTorch goes by the two sizes, whatever the factor: where one comes from rounding a factor's."""
+    if mode == "nearest":
+        return n == 2 and out in (size, 2 * size)
+    return out == size and (antialias or mode in ("linear", "bilinear", "trilinear"))
+
+
 def _interpolate(mode, self, output_size, scales, align_corners, antialias):
     _check_sizes(self, output_size)
     if not jnp.issubdtype(self.dtype, jnp.floating) and self.dtype != jnp.uint8:
@@ -68,6 +75,8 @@ def _interpolate(mode, self, output_size, scales, align_corners, antialias):
     x = self if nearest or self.dtype.itemsize >= 4 else self.astype(jnp.float32)
     for axis, (out, scale) in enumerate(zip(output_size, scales or (None,) * len(output_size), strict=True), 2):
         size = x.shape[axis]
+        if _from_sizes(mode, len(output_size), antialias, size, out):
+            scale = None
         if out == size and not (scale and scale != 1):
             continue
         if nearest and out % size == 0 and (not scale or _is_exact(scale, out // size)):
@@ -84,7 +93,7 @@ def _of_bytes(mode, self, output_size, scales, align_corners, antialias):
     x, scales = self.astype(jnp.int32), scales or (None, None)
     for axis, out, scale in ((3, output_size[1], scales[1]), (2, output_size[0], scales[0])):
         size = x.shape[axis]
-        if out != size or (scale and scale != 1):
+        if out != size:
             table = _table(mode, size, out, scale, align_corners, antialias, False)
             x = tables.resample_bytes(x, table, axis)
     return x.astype(self.dtype)

@@ -315,7 +315,7 @@ def sparse_(tensor: Tensor, sparsity: float, std: float = 0.01, generator: Gener
     tensor.normal_(0, std, generator=generator)
     mask = np.zeros((rows, columns), bool)
     for column in range(columns):
-        mask[randperm(rows, generator=generator).numpy()[:zeros], column] = True
+        mask[randperm(rows).numpy()[:zeros], column] = True
     return tensor.masked_fill_(as_tensor(mask).to(tensor.device), 0)
 
 
