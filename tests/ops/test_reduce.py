@@ -256,6 +256,7 @@ ERRORS = [
     ("x.norm('x')", X[0], "Order x not supported"),
     ("x.nansum()", Z, "complex"),
     ("x.nanmean()", INTS, "floating"),
+    ("x.nanmean(dtype=t.int64)", X, "could not infer output dtype"),
     ("t.renorm(x, 2, 0, -1)", X, "maxnorm"),
     ("t.renorm(x, -1, 0, 1)", X, "positive"),
     ("t.linalg.vector_norm(x, 'fro')", X, "ord"),

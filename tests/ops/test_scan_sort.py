@@ -172,6 +172,8 @@ def test_counts_and_places(case):
 
 ERRORS = [
     ("x.topk(9)", X, "out of range"),
+    ("t.unique(x, dim=0)", np.array(1.0), "has no dimensions"),
+    ("t.unique_consecutive(x, dim=-1)", np.array(1.0), "has no dimensions"),
     ("x.kthvalue(0)", X, "out of range"),
     ("x.kthvalue(1, 0)", EMPTY, "non-zero size"),
     ("x.cumsum(3)", X, "Dimension out of range"),

@@ -163,6 +163,8 @@ def _unique_flat(values):
 
 
 def _check_slices(values, dim):
+    if not values.ndim:
+        raise IndexError(f"Dimension specified as {dim} but tensor has no dimensions (unique)")
     if 0 in [n for i, n in enumerate(values.shape) if i != dim]:
         raise RuntimeError(
             "There are 0 sized dimensions, and they aren't selected, so unique cannot be applied "

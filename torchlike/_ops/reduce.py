@@ -60,6 +60,14 @@ def sum_dim(self, dim, keepdim, dtype):
     return _sum(self, axes_of(dim, self.ndim), keepdim)
 
 
+def _demand_mean(name, dtype):
+    if dtype is not None and not (dtype.is_floating_point or dtype.is_complex):
+        raise RuntimeError(
+            f"{name}(): could not infer output dtype. Optional dtype must be either a floating point or complex "
+            f"dtype. Got: {dtype.scalar_name}"
+        )
+
+
 def _mean(name, x, dim, keepdim, dtype):
     if dtype is None and not is_floating(x):
         raise RuntimeError(
@@ -67,12 +75,7 @@ def _mean(name, x, dim, keepdim, dtype):
             "complex dtype. "
             f"Got: {from_np(x.dtype).scalar_name}; cast it with .float() or give dtype="
         )
-    if dtype is not None and not (dtype.is_floating_point or dtype.is_complex):
-        raise RuntimeError(
-            f"{name}(): could not infer output dtype. Optional dtype must be either a floating point or "
-            "complex dtype. "
-            f"Got: {dtype.scalar_name}"
-        )
+    _demand_mean(name, dtype)
     x = cast(x, dtype)
     axes = axes_of(dim, x.ndim)
     wide = jnp.promote_types(x.dtype, jnp.float32)  # halves are summed in float32
@@ -166,6 +169,7 @@ def nanmean(self, dim, keepdim, dtype):
             "nanmean(): expected input to have floating point or complex dtype but got "
             f"{from_np(self.dtype).scalar_name}"
         )
+    _demand_mean("nanmean", dtype)
     axes = axes_of(dim, self.ndim)
     there = jnp.sum(self == self, axes, keepdims=keepdim, dtype=jnp.int64)
     self = cast(self, dtype)
