@@ -10,6 +10,7 @@ from both import agree
 
 import torchlike as torch
 from torchlike._base.state import UNUSUAL, state
+from torchlike._decl.op import REGISTRY
 from torchlike.overrides import TorchFunctionMode
 from torchlike.utils._python_dispatch import TorchDispatchMode
 
@@ -38,6 +39,21 @@ def warm():
         program(x, y).backward()
     x.grad = None
     return x, y
+
+
+def of_one_tensor(op):
+    return "function" in op.variants and sum([not a.has_default for a in op.schema.args]) == 1
+
+
+SEVERAL = sorted({op.schema.name for op in REGISTRY.values() if of_one_tensor(op) and len(op.schema.returns) > 1})
+
+
+@pytest.mark.parametrize("name", SEVERAL)
+def test_several_results_stay_apart(name):
+    """Also in later calls, which are the ones by straight code."""
+    x = torch.tensor([[2.0, 1.0], [1.0, 3.0]])
+    found = [getattr(torch, name)(x) for _ in range(3)]
+    assert [type(r) for r in found] == [type(found[0])] * 3 and isinstance(found[0], tuple)
 
 
 SWITCHES = {

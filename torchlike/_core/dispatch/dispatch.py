@@ -99,7 +99,7 @@ def straight(op: Kernel, tensors: int, static: Static, otherwise: Callable[..., 
 
     It does what :func:`call` does with plain tensors. ``otherwise`` itself for operators that want more than that.
     """
-    if op.checked is not None or op.returns is not None or op.laid:
+    if op.checked is not None or op.laid or [kind for kind, _ in op.declaration.schema.returns] != ["Tensor"]:
         return otherwise
     return _makers(tensors, len(op.dynamic) - tensors)(op, static, otherwise)
 
