@@ -77,6 +77,7 @@ SCRIPTS = {
     "an iterated tensor": lambda t, x: ([row.mul_(i) for i, row in enumerate(x)], x),
     "unbind of a view": lambda t, x: ([c.add_(1) for c in x.t()[1:].unbind(1)], x),
     "a view of nothing": lambda t, x: (x[1:1].add_(1), x[1:1].data_ptr(), x[3:].shape, x),
+    "nothing, expanded": lambda t, x: (x[:, :0, None].expand(2, 0, 4).neg_(), x),
     "flatten shares, of a transpose copies": lambda t, x: (x.flatten().zero_(), x.t().flatten().add_(1), x),
     "view_as, expand_as": lambda t, x: (x[0].expand_as(x), x.view(2, 3).view_as(x).add_(1), x),
     "movedim, swapaxes": lambda t, x: (x.movedim(0, 1).add_(1), x.swapaxes(0, 1).mul_(2), x),

@@ -110,6 +110,7 @@ VIEWS = {
     "of other numbers": lambda x: x.view(dtype=x.to(dtype=x.dtype).dtype),
     "flat": lambda x: x.view(-1),
     "strided": lambda x: x.as_strided((2, 2), (1, 3), 1),
+    "nothing beyond the end": lambda x: x[len(x) :, 1:],
     "detached": lambda x: x.detach(),
     "data": lambda x: x.data,
     "no dimensions": lambda x: x[2, 2],

@@ -10,6 +10,8 @@ import torch
 from oracle import check_error, host
 
 import torchlike
+from torchlike._executor import fused
+from torchlike._ops import lbfgs
 
 STEPS = 5
 SHAPES = ((3, 4), (5,), ())
@@ -371,6 +373,24 @@ def test_lbfgs(function, options):
     np.testing.assert_allclose(ours[0], theirs[0], rtol=1e-6, atol=1e-10)
     np.testing.assert_allclose(ours[1], theirs[1], rtol=1e-5)
     assert ours[2] == theirs[2]
+
+
+@pytest.mark.once
+def test_lbfgs_histories_of_many_lengths_share_programs():
+    p = torchlike.nn.Parameter(torchlike.tensor([-1.2, 1.0, 0.5, 2.0]))
+    optimizer = torchlike.optim.LBFGS([p], 1e-3, max_iter=32, tolerance_grad=-math.inf, tolerance_change=-math.inf)
+    program = fused.compiled(lbfgs.direct, ())
+
+    def closure():
+        optimizer.zero_grad()
+        loss = rosenbrock(p)
+        loss.backward()
+        return loss
+
+    before = program._cache_size()
+    optimizer.step(closure)
+    assert len(optimizer.state[p]["old_dirs"]) == 31
+    assert program._cache_size() - before <= 6  # histories of 1, 2, 4, 8, 16 and 32
 
 
 def test_lbfgs_without_a_slope():

@@ -212,6 +212,8 @@ def _prepare_expand(t, size, implicit):
 
 def _write_expand(value, new, size):
     """The base takes, for each of its elements, the copy that was changed (all are equal otherwise)."""
+    if 0 in new.shape:
+        return value
     lead = new.ndim - value.ndim
     axes = tuple(range(lead)) + tuple(lead + i for i, n in enumerate(value.shape) if n == 1)
     flat = jnp.moveaxis(new, axes, tuple(range(len(axes))))

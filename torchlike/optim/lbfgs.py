@@ -182,7 +182,8 @@ class _Run:
         # lengths are padded to powers of two, so that few programs are compiled
         pad = (1 << (len(self.dirs) - 1).bit_length()) - len(self.dirs)
         ys, ss = self.dirs + [self.d] * pad, self.steps + [self.d] * pad
-        self.d, self.alphas = _run(ops.direct, self.grad, ys, ss, self.ro + [0.0] * pad, self.scale)
+        ro = self.ro + [self.ro[-1] * 0] * pad  # arrays: numbers in other places would be another program
+        self.d, self.alphas = _run(ops.direct, self.grad, ys, ss, ro, self.scale)
 
     def _advance(self, gtd, last):
         """Take the step; whether the gradient is small enough."""

@@ -107,6 +107,8 @@ class HostMemory:
         """An array over the memory; strides and offset count elements."""
         size = dtype.itemsize
         whole = self.bytes if self.writable else _fixed(self.bytes)
+        if 0 in layout.shape:  # wherever it starts, which may be beyond the end
+            return np.ndarray(layout.shape, dtype, whole, 0, [0] * len(layout.shape))
         return np.ndarray(layout.shape, dtype, whole, layout.offset * size, [s * size for s in layout.strides])
 
     # -- spans -----------------------------------------------------------------------------------
