@@ -42,7 +42,7 @@ GAPS = [
     ("`linalg.eigh`", "jvp of tangents that are not symmetric", "of the triangle that is read; PyTorch's reads both"),
     ("`as_strided_scatter`", "gradient of self", "0 where src was written; PyTorch gives it there and 0 elsewhere"),
     ("`*_scatter` of views", "strides of an input with gaps", "dense in its order; PyTorch's are those of the input"),
-    ("`linalg.lstsq`", "driver gelsy with a large rcond", "the rank is by singular values, as of gelsd"),
+    ("`linalg.lstsq`", "driver gelsy, where `rcond` is near a ratio", "the rank is by singular values, as of gelsd"),
     ("`linear_cross_entropy` in chunks", "gradgrad", "differentiated twice; PyTorch's second derivative is 0"),
     (
         "`topk`, `kthvalue`, `mode`, `argsort`, `sort`",

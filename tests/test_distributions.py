@@ -54,6 +54,10 @@ CASES = {
         lambda t: {"loc": t.tensor([0.0, 0.5]), "scale": t.tensor([1.0, 2.0]), "concentration": t.tensor([0.2, -0.1])},
         POSITIVE,
     ),
+    "GeneralizedPareto without moments": (
+        lambda t: {"loc": t.tensor([0.0, 0.5]), "scale": t.tensor([1.0, 2.0]), "concentration": t.tensor([0.6, 1.2])},
+        POSITIVE,
+    ),
     "Geometric": (lambda t: {"probs": v(t, 0.3, 0.8)}, COUNT),
     "Geometric logits": (lambda t: {"logits": v(t, 0.3, -0.8)}, COUNT),
     "Gumbel": (lambda t: {"loc": v(t, 0.0, 1.0), "scale": v(t, 1.0, 2.0)}, REAL),

@@ -7,6 +7,7 @@ import numpy as np
 from jax import lax
 
 from torchlike._decl.op import op, pointwise
+from torchlike._decl.words import aten
 from torchlike._ops._elementwise import (
     broadcast,
     conj,
@@ -222,7 +223,7 @@ _LOG2 = float(np.log(2.0))
     dtype="int_to_float",
     numbers="",
     vjp={
-        "self": lambda grad, other: grad * conj(power_of_two(other)),
+        "self": lambda grad, other: grad * conj(aten.exp2(other)),
         "other": lambda grad, result: grad * conj(result) * _LOG2,
     },
 )

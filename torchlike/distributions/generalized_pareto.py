@@ -70,13 +70,13 @@ class GeneralizedPareto(Distribution):
     def mean(self) -> Any:
         k = self.concentration
         safe = torch.where(k < 1, k, 0.5)
-        return torch.where(k < 1, self.loc + self.scale / (1 - safe), math.inf)
+        return torch.where(k < 1, self.loc + self.scale / (1 - safe), math.nan)
 
     @property
     def variance(self) -> Any:
         k = self.concentration
         safe = torch.where(k < 0.5, k, 0.25)
-        return torch.where(k < 0.5, self.scale**2 / ((1 - safe) ** 2 * (1 - 2 * safe)), math.inf)
+        return torch.where(k < 0.5, self.scale**2 / ((1 - safe) ** 2 * (1 - 2 * safe)), math.nan)
 
     def entropy(self) -> Any:
         return (torch.log(self.scale) + self.concentration + 1).expand(self._batch_shape)
