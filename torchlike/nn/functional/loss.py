@@ -48,7 +48,7 @@ def _tensors(name, **given):
 
 def _subtracted(name, *tensors):
     """Refuse bool tensors, as PyTorch's subtraction does."""
-    if any([x.dtype is dtypes.bool for x in tensors]):
+    if any([getattr(x, "dtype", None) is dtypes.bool for x in tensors]):
         raise RuntimeError(
             f"Subtraction, the `-` operator, with a bool tensor is not supported ({name}); convert it to numbers"
         )
