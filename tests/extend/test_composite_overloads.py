@@ -486,8 +486,8 @@ CASES = {
     "gradients of what is learned": lambda t, a: _learned(t, a),
     "_fake_quantize_per_tensor_affine_cachemask_tensor_qparams": lambda t, a: [
         a._fake_quantize_per_tensor_affine_cachemask_tensor_qparams(
-            _x(t).float(), t.tensor([0.25]), t.tensor([2], dtype=t.int32), t.tensor([on]), -8, 7
-        ) for on in (0, 1)
+            _x(t).float(), t.tensor([0.25]), t.tensor([zero], dtype=t.int32), t.tensor([on]), -8, 7
+        ) for on, zero in ((0, 2), (1, 2), (1, -20))
     ],
     "fused_moving_avg_obs_fake_quant": lambda t, a: [
         _observed(t, a, *case)

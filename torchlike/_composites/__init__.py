@@ -1,6 +1,6 @@
 """Overloads of ``torch.ops.aten`` over public functions: those of PyTorch that are made of other calls."""
 
-from torchlike._composites import (  # noqa: F401  # noqa: F401
+from torchlike._composites import (  # noqa: F401
     by_name,
     elsewhere,
     entries,

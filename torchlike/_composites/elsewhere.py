@@ -2,7 +2,6 @@
 
 from typing import Any
 
-import jax.numpy as jnp
 import numpy as np
 
 import torchlike._base.dtypes as dtypes
@@ -11,8 +10,9 @@ from torchlike._aten.packets import ops
 from torchlike._composites._register import made
 from torchlike._core.dispatch.bind import FUNCTIONS
 from torchlike._core.dispatch.dispatch import call
-from torchlike._core.tensor.tensor import Tensor, fresh
+from torchlike._core.tensor.tensor import Tensor
 from torchlike._decl.function_schema import parse_schema
+from torchlike._functions.fake_quantization import as_number
 from torchlike._ops import fake_quantization
 from torchlike.linalg import LinAlgError
 from torchlike.nn import functional
@@ -170,8 +170,9 @@ def _efficient(
 
 @made("fake_quantize_per_tensor_affine_cachemask(Tensor self, float scale, int zero_point, int quant_min, "
       "int quant_max) -> (Tensor output, Tensor mask)", out=True)  # fmt: skip
-def _faked(x: Tensor, scale: float, zero: int, low: int, high: int) -> tuple[Tensor, Tensor]:
-    numbers = fresh(jnp.asarray(scale, np.float32)), fresh(jnp.asarray(zero, np.int32))
+def faked(x: Tensor, scale: Tensor | float, zero: Tensor | int, low: int, high: int) -> tuple[Tensor, Tensor]:
+    """``x`` rounded, and where it is between the ends."""
+    numbers = as_number(scale, np.dtype(np.float32)), as_number(zero, np.dtype(np.int32))
     within = call(fake_quantization.within, (x, *numbers), (low, high))
     return _new["fake_quantize_per_tensor_affine"](x, scale, zero, low, high), within
 

@@ -2,7 +2,6 @@
 
 from typing import Any
 
-import torchlike._base.dtypes as dtypes
 from torchlike import autograd
 from torchlike._aten.outs import writing
 from torchlike._aten.packets import ops
@@ -10,6 +9,7 @@ from torchlike._composites._register import made
 from torchlike._core.dispatch.bind import FUNCTIONS
 from torchlike._core.dispatch.dispatch import call
 from torchlike._core.tensor.tensor import Tensor
+from torchlike._decl.function_schema import of_code
 from torchlike._ops import ctc
 from torchlike.autograd import forward_ad
 from torchlike.nn.functional import margin
@@ -40,11 +40,9 @@ def _place(self: list[Tensor], el: Tensor) -> int:
 
 # -- kinds, storages, gradients and tangents ----------------------------------------------------------------
 
-_CODES = "uint8 int8 int16 int32 int64 float16 float32 float64 complex32 complex64 complex128 bool".split()
-
 
 def _kind(code: int | None) -> Any:
-    return None if code is None else dtypes.bfloat16 if code == 15 else getattr(dtypes, _CODES[code])
+    return None if code is None else of_code(code)
 
 
 made("to.prim_Device(Tensor(a) self, Device? device, int? dtype=None, bool non_blocking=False, bool copy=False) "

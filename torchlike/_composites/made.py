@@ -8,6 +8,7 @@ from torchlike._aten.packets import ops
 from torchlike._composites._register import made, mapped
 from torchlike._core.dispatch.bind import FUNCTIONS
 from torchlike._core.dispatch.dispatch import call
+from torchlike._decl.function_schema import code_of
 from torchlike._ops.upsample import interpolate
 from torchlike.nn import functional
 from torchlike.nn.utils import rnn
@@ -43,13 +44,9 @@ def _dense(self: Any) -> bool:
     return True
 
 
-# The numbers of the dtypes in schemas.
-_CODES = "uint8 int8 int16 int32 int64 float16 float32 float64 complex32 complex64 complex128 bool".split()
-
 
 def _code(*args: Any) -> int:
-    found = FUNCTIONS["result_type"](*args)
-    return 15 if found is dtypes.bfloat16 else _CODES.index(str(found).removeprefix("torch."))
+    return code_of(FUNCTIONS["result_type"](*args))
 
 
 for _text in ("Tensor(Tensor tensor, Tensor other)", "Scalar(Tensor tensor, Scalar other)",

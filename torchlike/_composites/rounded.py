@@ -6,6 +6,7 @@ import torchlike._base.dtypes as dtypes
 from torchlike._aten.outs import writing
 from torchlike._aten.packets import ops
 from torchlike._composites._register import made
+from torchlike._composites.elsewhere import faked
 from torchlike._core.dispatch.bind import FUNCTIONS
 from torchlike._core.tensor.tensor import Tensor
 from torchlike._decl.function_schema import parse_schema
@@ -126,6 +127,4 @@ def _masked(
 ) -> tuple[Tensor, Tensor]:
     if not fake_quant_enabled.item():
         return self.clone(), _new["ones_like"](self, dtype=dtypes.bool)
-    level = _levels(self, scale, zero_point, None, quant_min, quant_max)[2]
-    rounded = _new["fake_quantize_per_tensor_affine"](self, scale, zero_point, quant_min, quant_max)
-    return rounded, _new["logical_and"](level >= quant_min, level <= quant_max)
+    return faked(self, scale, zero_point, quant_min, quant_max)

@@ -7,6 +7,7 @@ declarations (``_decl.schema``) and of what users write.
 import re
 from typing import Any, NoReturn
 
+from torchlike._base import dtypes
 from torchlike._base.device import device as Device
 from torchlike._base.dtypes import ALIASES, dtype
 from torchlike._decl.schema_types import ESCAPES, AliasInfo, Argument, FunctionSchema, SchemaType
@@ -43,6 +44,16 @@ _CODES = (
     "float8_e4m3fnuz uint16 uint32 uint64 uint1 uint2 uint3 uint4 uint5 uint6 uint7 int1 int2 int3 int4 int5 int6 int7 "
     "float8_e8m0fnu float4_e2m1fn_x2"
 ).split()
+
+
+def code_of(kind: dtype) -> int:
+    """The number of a dtype in schemas."""
+    return _CODES.index(str(kind).removeprefix("torch."))
+
+
+def of_code(code: int) -> dtype:
+    """The dtype that a number stands for in schemas."""
+    return getattr(dtypes, _CODES[code])
 
 
 class _Parser:
@@ -324,7 +335,7 @@ class _Parser:
             return _NAMED[name]
         if isinstance(known, dtype) and str(known).removeprefix("torch.") in _CODES:
             self.advance()
-            return _CODES.index(str(known).removeprefix("torch."))
+            return code_of(known)
         self.fail(f"invalid numeric default value {name!r}; give a number, a string in quotes, True, False or None")
 
 

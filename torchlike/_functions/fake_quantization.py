@@ -34,7 +34,7 @@ def _demand_inside(within: bool, quant_min: int, quant_max: int) -> None:
         raise RuntimeError(f"`zero_point` must be between `quant_min` and `quant_max`: {quant_min} and {quant_max}")
 
 
-def _number(value: Tensor | float, kind: np.dtype) -> Tensor:
+def as_number(value: Tensor | float, kind: np.dtype) -> Tensor:
     """A scale or zero point as a tensor of no dimensions."""
     if not isinstance(value, Tensor):
         return fresh(jnp.asarray(value, kind))
@@ -76,7 +76,7 @@ def fake_quantize_per_tensor_affine(
     if not isinstance(zero_point, Tensor):
         _demand_inside(quant_min <= zero_point <= quant_max, quant_min, quant_max)
     _demand_floats("fake_quantize_tensor_cachemask_kernel", input)
-    numbers = _number(scale, np.dtype(np.float32)), _number(zero_point, np.dtype(np.int32))
+    numbers = as_number(scale, np.dtype(np.float32)), as_number(zero_point, np.dtype(np.int32))
     return call(fake_quantization.per_tensor, (input, *numbers), (quant_min, quant_max))
 
 

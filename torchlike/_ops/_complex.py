@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from torchlike._ops._elementwise import at_cuts, kind
+from torchlike._ops._elementwise import at_cuts, kind, on_complex
 
 
 def finite(x):
@@ -70,20 +70,8 @@ def _root(x):
     return lax.complex(real, imag)
 
 
-@jax.custom_jvp
-def _complex_root(x):
-    return _root(x)
-
-
-@_complex_root.defjvp
-def _(primals, dots):
-    y = _complex_root(*primals)
-    return y, lax.div(dots[0], 2 * y)
-
-
-def square_root(x):
-    """``sqrt(x)``, also on the sides of its cut."""
-    return _complex_root(x) if kind(x) == "c" else lax.sqrt(x)
+# ``sqrt(x)``, also on the sides of its cut.
+square_root = on_complex(lax.sqrt, _root, lambda x, y, dot: lax.div(dot, 2 * y))
 
 
 def _boxed(x, far):
