@@ -15,7 +15,7 @@ JOBS = {
     "backward": ["plain", "hooks", "create_graph", "double", "chain"],
     "startup": ["import", "small", "mlp", "cnn", "gpt"],
     "cold": ["programs", "kernels"],
-    "growth": ["recorded", "immediate", "layers"],
+    "growth": ["recorded", "immediate", "others", "layers"],
     "sharding": ["data", "fully", "tensor", "compiling"],
     "memory": ["chain"],
     "remat": ["perceptrons", "transformer"],

@@ -3,9 +3,11 @@
     python benchmarks/growth.py [--only NAME ...] [--quick]
 
 ``recorded`` and ``immediate``: chains of eager operators, with a node recorded for each, forward alone and with the
-backward. ``layers``: the compiled step of an MLP, 64 wide, batch 32: the first call (tracing and compiling, no cache)
-and the steps after it. Linear means that ten times (or twice) as much takes ten times (or twice) as long, at most;
-the ratio is the worst of these, over the chains (or the doublings) from 8 layers on, where constants have faded.
+backward; ``others``: the same in PyTorch, and as jitted calls of JAX whose results are kept, as a tape keeps them:
+what the machine's memory takes from any of them. ``layers``: the compiled step of an MLP, 64 wide, batch 32: the first
+call (tracing and compiling, no cache) and the steps after it. Linear means that ten times (or twice) as much takes ten
+times (or twice) as long, at most; the ratio is the worst of these, over the chains (or the doublings) from 8 layers on,
+where constants have faded.
 """
 
 import time
@@ -14,7 +16,7 @@ import _handwritten as jax_steps
 import _programs as programs
 import jax
 import numpy as np
-from _cases import DEVICE, RECORDED, Case, wait
+from _cases import DEVICE, RECORDED, Case, torch, wait
 from _jobs import JOBS
 from _rows import Row, command
 from _timing import best_times
@@ -23,12 +25,13 @@ import torchlike
 
 LINEAR = 1.15  # of the linear growth; the rest is noise
 CHAINS, LAYERS = (10, 100, 1000, 10_000), (1, 2, 4, 8, 16, 32, 64)
+FORMS = {"forward": False, "forward and backward": True}
 
 
-def chain(mode, length, backward):
+def chain(lib, length, backward, mode=None):
     """A case: ``length`` operators on 16 numbers; with ``backward``, back through them too."""
-    x = torchlike.linspace(0.1, 0.9, 16, device=DEVICE).requires_grad_()
-    seed = torchlike.ones(16, device=DEVICE)
+    x = lib.linspace(0.1, 0.9, 16, device=DEVICE).requires_grad_()
+    seed = lib.ones(16, device=DEVICE)
 
     def step():
         y = x
@@ -43,28 +46,53 @@ def chain(mode, length, backward):
     return Case(step, (), mode)
 
 
+def kept(sin, length):
+    """A case: as many jitted calls, whose results are all kept until the last is there."""
+
+    def step(x):
+        results = [x]
+        for _ in range(length):
+            results.append(sin(results[-1]))
+        return results[-1]
+
+    return Case(step, (jax.numpy.linspace(0.1, 0.9, 16),))
+
+
+def chains(title, form, make, target, quick):
+    """The row of the cases ``make(length)`` of one form."""
+    cases = {n: make(n) for n in (CHAINS[:2] if quick else CHAINS)}
+    enter = {n: case.enter for n, case in cases.items()}
+    t = best_times(cases, rounds=20, before=enter, calls=20, warm=4.0, quick=quick)
+    return growth(title, form, "operator", 1e6, "us", t, target=target)
+
+
 def operators(mode, quick):
     if mode == "recorded" and not RECORDED:
         return [Row("operators recorded", "chain", "", None, "us", None, LINEAR, "no recorded execution here")]
-    lengths = CHAINS[:2] if quick else CHAINS
+    return [
+        chains(f"{mode} operators", form, lambda n: chain(torchlike, n, back, mode), LINEAR, quick)  # noqa: B023
+        for form, back in FORMS.items()
+    ]
+
+
+def others(quick):
     rows = []
-    for backward in (False, True):
-        cases = {n: chain(mode, n, backward) for n in lengths}
-        enter = {n: case.enter for n, case in cases.items()}
-        t = best_times(cases, rounds=20, before=enter, calls=20, warm=4.0, quick=quick)
-        title = "forward and backward" if backward else "forward"
-        rows.append(growth(f"{mode} operators", title, "operator", 1e6, "us", t))
+    if torch is not None:
+        for form, back in FORMS.items():
+            rows.append(chains("PyTorch's operators", form, lambda n: chain(torch, n, back), None, quick))  # noqa: B023
+    sin = jax.jit(jax.numpy.sin)
+    rows.append(chains("bare jitted calls, results kept", "forward", lambda n: kept(sin, n), None, quick))
     return rows
 
 
-def growth(measure, title, what, scale, unit, t, start=0):
+def growth(measure, title, what, scale, unit, t, start=0, target=LINEAR):
     """The row of {count: seconds}: the worst of its steps from ``start`` on, over linear growth."""
     each = {n: s / n * scale for n, s in t.items()}
     kept = [each[n] for n in sorted(each) if n >= start]
     worst = max(b / a for a, b in zip(kept, kept[1:], strict=False))
     note = f"{unit} for each {what}: " + ", ".join(f"{n}: {s:.3g}" for n, s in each.items())
     last = max(each)
-    return Row(f"growth: {measure}", title, "linear growth", each[last], f"{unit} at {last}", worst, LINEAR, note)
+    return Row(f"growth: {measure}", title, "linear growth", each[last], f"{unit} at {last}", worst, target, note)
 
 
 def first_call(case):
@@ -107,7 +135,8 @@ def layers(quick):
 
 def measure(name, quick=False):
     """The rows of chains of operators, or of models of many layers."""
-    return layers(quick) if name == "layers" else operators(name, quick)
+    run = {"layers": layers, "others": others}.get(name)
+    return operators(name, quick) if run is None else run(quick)
 
 
 if __name__ == "__main__":
