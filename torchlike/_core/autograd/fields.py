@@ -208,6 +208,8 @@ def retain_grad(t: Tensor) -> None:
         raise RuntimeError("can't retain_grad on Tensor that has requires_grad=False")
     if not nodes.is_leaf(_fresh(t)):
         nodes.retain(t)
+    elif state.capture is not None:
+        state.capture.retained(t)
 
 
 def _retains_grad(t: Tensor) -> bool:

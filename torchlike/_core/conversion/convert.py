@@ -326,11 +326,16 @@ def _no_numbers(t: Tensor) -> NoReturn:
     )
 
 
+def _known(t: Tensor) -> Any:
+    """The value of ``t``, whose numbers or place are asked for."""
+    return value_of(t) if state.capture is None else state.capture.numbers(t)
+
+
 def host(t: Tensor) -> np.ndarray:
     """The tensor's value as a read-only numpy array."""
     if CAPTURES and state.trace is not None:
         state.trace.read(t)
-    value = value_of(t) if state.capture is None else state.capture.numbers(t)
+    value = _known(t)
     if isinstance(value, Abstract):
         _no_numbers(t)
     try:
@@ -575,5 +580,5 @@ def install() -> None:
     Tensor.__complex__, Tensor.__array_wrap__ = to_complex, from_ufunc
     Tensor.__format__ = formatted  # type: ignore[assignment]
     Tensor.__dlpack__ = _dlpack
-    Tensor.__dlpack_device__ = lambda t: array_of(t).__dlpack_device__()
+    Tensor.__dlpack_device__ = lambda t: settled(_known(t)).__dlpack_device__()
     Tensor.__array_priority__ = 1000

@@ -143,7 +143,7 @@ class Trace:
             self.record.begin()
             arguments = [self.stand_ins.get(i, x) for i, x in enumerate(leaves)]
             if function is state.interpreter:
-                function.histories |= {id(t) for i, t in self.stand_ins.items() if leaves[i]._edge is not None}
+                function.histories |= {id(t) for i, t in self.stand_ins.items() if not nodes.is_leaf(leaves[i])}
             arguments = jax.tree.unflatten(tree, arguments)
             arguments = arguments if joints is None else join(arguments, joints)
             given = Given(arguments)
@@ -346,7 +346,7 @@ class Trace:
     def _owner(self, x: Tensor) -> Tensor:
         """A tensor from outside over the storage of ``x``, of which ``x`` is a view if it is one of such a tensor."""
         base = None if x._diff is None else x._diff.base
-        if base is not None and not self.record.owns(base):
+        if base is not None and base._storage is x._storage and not self.record.owns(base):
             return base
         owner = alias(x)
         owner._view = owner._cache = None

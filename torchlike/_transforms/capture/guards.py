@@ -438,6 +438,7 @@ _PARTS: dict[str, Callable[[Read], Any]] = {
     "dict": _part(lambda x, _: object.__getattribute__(x, "__dict__"), "{x}.__dict__"),
     "type": _part(lambda x, _: type(x), "type({x})"),
     "setting": _part(lambda settings, _: settings(), "{x}()"),
+    "version": _part(lambda t, _: t._vc.version, "{x}._vc.version"),
     "alive": _part(lambda reference, _: reference() is not None, "({x}() is not None)"),
     "weak type": _part(lambda reference, _: type(reference()), "type({x}())"),
     "weak dict": _part(lambda reference, _: object.__getattribute__(reference(), "__dict__"), "{x}().__dict__"),

@@ -12,6 +12,7 @@ import numpy as np
 from torchlike._base.device import device
 from torchlike._base.dtypes import dtype, get_default_dtype
 from torchlike._base.state import AUTOCAST, state
+from torchlike._core.dispatch.dispatch import refresh
 from torchlike._core.tensor.tensor import Tensor, carried
 from torchlike._executor.pending import Array
 from torchlike._ops.view import is_conj, is_neg
@@ -30,7 +31,9 @@ def kind_of(x: Any) -> tuple[Any, ...]:
         layout = value.shape if view is None else view.layout if not view.steps else (view.layout, *marks(x))
         hooks = x._ex and _hooks(x._ex)
         kind = carried(x) or type(x)
-        return kind, layout, element, x._rg, x._edge is None, x._grad is None, hooks
+        if x._diff is not None:
+            up_to_date(x)
+        return kind, layout, element, x._rg, x._edge and x._edge[0] is not None, x._grad is None, hooks
     if type(x) is tuple:
         return tuple, *map(kind_of, x)
     if isinstance(x, _PLAIN):
@@ -44,6 +47,22 @@ def kind_of(x: Any) -> tuple[Any, ...]:
     return (type(x), x) if isinstance(x, _VALUES) else (type(x), id(x))
 
 
+def up_to_date(t: Tensor) -> None:
+    """Let a view from outside have the history that its base gives it, which may have changed since it was asked."""
+    before = capture = state.capture
+    while capture is not None:
+        if id(t._diff.base) in capture.fields:  # which are put back at its end
+            return
+        capture = capture.outer
+    state.capture = None
+    try:
+        refresh(t)
+    except RuntimeError:
+        pass  # who uses it is told
+    finally:
+        state.capture = before
+
+
 def marks(t: Tensor) -> tuple[bool, ...]:
     """Whether ``t`` is a lazy conjugate, and whether a lazy negative; empty where it is no view."""
     return (is_conj(t), is_neg(t)) if t._view is not None and t._view.steps else ()
@@ -54,17 +73,17 @@ def same_kind(key: Any, leaves: Any) -> Callable[..., bool] | None:
 
     ``key``: of ``CompiledFunction``. ``same`` may deny what is true, for values that are not computed yet.
     """
-    plain = [x.__class__ is Tensor and x._view is x._ex is None for x in leaves]  # type: ignore[comparison-overlap]
+    plain = [x.__class__ is Tensor and x._view is x._ex is x._diff is None for x in leaves]  # type: ignore[comparison-overlap]
     if key[2] is not None or not all(plain):
         return None
     space = {"Tensor": Tensor, "Array": Array, "state": state, "default": get_default_dtype, "dtype": key[5]}
     space["autocast"] = key[6]
     names, terms = [f"x{i}" for i in range(len(leaves))], []
-    for i, (name, (_, shape, element, grad, leaf, no_grad, _)) in enumerate(zip(names, key[1], strict=True)):
+    for i, (name, (_, shape, element, grad, edge, no_grad, _)) in enumerate(zip(names, key[1], strict=True)):
         space |= {f"shape{i}": shape, f"element{i}": element}
         terms += [
-            f"{name}.__class__ is Tensor and {name}._view is {name}._ex is None and {name}._rg is {grad}",
-            f"({name}._edge is None) is {leaf} and ({name}._grad is None) is {no_grad}",
+            f"{name}.__class__ is Tensor and {name}._view is {name}._ex is {name}._diff is None",
+            f"{name}._rg is {grad} and ({name}._edge is None) is {edge is None} and ({name}._grad is None) is {no_grad}",
             f"(v := {name}._storage.form).__class__ is Array",
             f"(v := v.aval).shape == shape{i} and v.dtype == element{i}",
         ]

@@ -346,6 +346,11 @@ class Overlay:
         if self.outer is not None:
             self.outer.marks_asked(t)
 
+    def retained(self, t: Tensor) -> None:
+        """A leaf, as what stands for an argument always is, is to keep its gradient."""
+        if self.outer is not None:
+            self.outer.retained(t)
+
     def change(self, t: Tensor) -> None:
         """Fields of ``t`` are going to change."""
         key = id(t)

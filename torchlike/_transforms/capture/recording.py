@@ -233,6 +233,12 @@ class Capture(Overlay):
             self.refuse("asks whether an argument is conjugated or negated (is_conj, resolve_conj, view_as_real)")
         super().marks_asked(t)
 
+    def retained(self, t: Tensor) -> None:
+        """A leaf is to keep its gradient: an argument may be none in eager code."""
+        if id(t._storage) in self.arguments:
+            self.refuse("keeps the gradient of an argument (retain_grad)")
+        super().retained(t)
+
     def numbers(self, t: Tensor) -> Any:
         """The numbers of ``t``, which are asked for."""
         self.reads(t)

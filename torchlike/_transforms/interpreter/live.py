@@ -20,6 +20,7 @@ from jax import lax
 
 from torchlike._base import dtypes
 from torchlike._base.state import AUTOCAST, DISPATCH, state
+from torchlike._core.autograd.node import is_leaf
 from torchlike._core.tensor.tensor import Tensor, wrap
 from torchlike._ops import power
 from torchlike._transforms.capture.kinds import kind_of
@@ -108,10 +109,8 @@ class Live:
     def _unread(self, read: Read) -> None:
         """Forget a read, and what it noted of a tensor that was not read before under another name."""
         del self.reads.found[self.reads.key(read.kind, read.holder, read.key)]
-        tensor = self.reads.key("tensor", read.value, None)
-        noted = self.reads.found.get(tensor)
-        if noted is not None and noted.name == read.name:
-            del self.reads.found[tensor]
+        if isinstance(read.value, Tensor):
+            self.reads.drop(read.value, read.name)
 
     def _tensors_of(self, value: Any) -> tuple[Tensor, ...]:
         return value if type(value) is tuple else (value,)
@@ -125,7 +124,7 @@ class Live:
         stand_in = state.capture.argument(value, get)
         if stand_in is not None:
             self.arguments.add(id(stand_in))
-            if value._edge is not None:
+            if not is_leaf(value):
                 self.histories.add(id(stand_in))
         return stand_in
 

@@ -23,6 +23,8 @@ from torchlike._transforms.interpreter.trust import PLAIN, computed, hidden, own
 if TYPE_CHECKING:
     from torchlike._decl.typed import Value
 
+_OF_NODES = frozenset(("retains_grad", "_backward_hooks"))  # what a tensor with a history says of its node
+_OF_HISTORY = _OF_NODES | {"grad_fn", "_grad_fn", "output_nr", "grad_dtype"}
 _SLOT = types.MemberDescriptorType
 _STORED = (_SLOT, types.GetSetDescriptorType)
 _C_DESCRIPTORS = (types.GetSetDescriptorType, types.MethodDescriptorType, types.WrapperDescriptorType)
@@ -277,8 +279,14 @@ class Objects(Protocols):
             self.refuse("reads the version of a tensor that was made outside")
         if name == "is_leaf" and id(x) in self.histories and x._rg and x._edge is None:
             return False
-        refused = id(x) in self.histories and name in ("grad_fn", "output_nr")
-        return self.refuse(f"reads the {name} of a result") if refused else self.native(getattr, (x, name), {})
+        if name == "__dict__":
+            return self.refuse("reads the attributes of an argument") if id(x) in self.arguments else self.members(x)
+        if id(x) in self.histories and name in _OF_HISTORY:
+            self.refuse(f"reads the {name} of a result")
+        value = self.native(getattr, (x, name), {})
+        if name in _OF_NODES and not self.is_made(x):
+            self.reads.add("attr", x, name, value, f"{self.reads.name(x)}.{name}")
+        return value
 
     def _of_module(self, x: types.ModuleType, name: str) -> Any:
         value = self.held(vars(x), name, f"{x.__name__}.{name}")

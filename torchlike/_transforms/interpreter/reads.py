@@ -9,7 +9,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from torchlike._core.autograd.node import is_leaf
 from torchlike._core.tensor.tensor import Tensor
+from torchlike._transforms.capture.kinds import up_to_date
 from torchlike._transforms.capture.recording import Unsupported
 from torchlike._transforms.interpreter.trust import PLAIN
 
@@ -95,6 +97,21 @@ class Reads:
         self.add("tensor", t, None, None, name)
         if t._ex is not None:
             self._hooks(t._ex, f"the hooks of {name}")
+        if t._diff is not None:
+            up_to_date(t)
+            self.tensor(t._diff.base, _base_of(name))
+            if t._diff.base._rg and (is_leaf(t) or t._diff.creation is not None):  # a change in place would tell
+                self.add("version", t, None, t._vc.version, f"the version of {name}")
+
+    def drop(self, t: Tensor, name: str) -> None:
+        """Forget what was noted of a tensor that was not read before under another name."""
+        known = self.key("tensor", t, None)
+        noted = self.found.get(known)
+        if noted is not None and noted.name == name:
+            del self.found[known]
+            self.found.pop(self.key("version", t, None), None)
+            if t._diff is not None:
+                self.drop(t._diff.base, _base_of(name))
 
     def tensors(self) -> list[Tensor]:
         """The tensors from outside that were read."""
@@ -137,6 +154,10 @@ class Reads:
     def length(self, x: Any) -> int:
         """How many elements a container has."""
         return self.add("len", x, None, len(x), f"the length of {self.name(x)}")
+
+
+def _base_of(name: str) -> str:
+    return f"{name}._base"
 
 
 def entry_name(name: str, key: Any) -> str:
