@@ -580,5 +580,5 @@ def install() -> None:
     Tensor.__complex__, Tensor.__array_wrap__ = to_complex, from_ufunc
     Tensor.__format__ = formatted  # type: ignore[assignment]
     Tensor.__dlpack__ = _dlpack
-    Tensor.__dlpack_device__ = lambda t: settled(_known(t)).__dlpack_device__()
+    Tensor.__dlpack_device__ = lambda t: settled(_known(t)).__dlpack_device__()  # type: ignore[arg-type]
     Tensor.__array_priority__ = 1000

@@ -32,7 +32,7 @@ from torchlike._base.dtypes import bool as bool_
 from torchlike._base.layout import Layout, memory_order, numel
 from torchlike._core.tensor import storage_arguments as given
 from torchlike._core.tensor.host_memory import address, demand_accelerator
-from torchlike._core.tensor.mutation import placed, store
+from torchlike._core.tensor.mutation import enter, placed, store
 from torchlike._core.tensor.shared_memory import demand_resizable
 from torchlike._core.tensor.storage import CAPTURES, Freed, Storage, holding
 from torchlike._core.tensor.tensor import Tensor
@@ -264,6 +264,7 @@ class UntypedStorage(given.StorageBase):
         storage = self._storage
         if self.is_meta:
             raise NotImplementedError("Not available for 'meta' device type: there are no bytes")
+        enter(storage)
         value = np.asarray(storage.value)
         if storage.strides is not None:
             value = value.transpose(memory_order(Layout(value.shape, storage.strides, 0))[::-1])

@@ -83,7 +83,8 @@ def same_kind(key: Any, leaves: Any) -> Callable[..., bool] | None:
         space |= {f"shape{i}": shape, f"element{i}": element}
         terms += [
             f"{name}.__class__ is Tensor and {name}._view is {name}._ex is {name}._diff is None",
-            f"{name}._rg is {grad} and ({name}._edge is None) is {edge is None} and ({name}._grad is None) is {no_grad}",
+            f"{name}._rg is {grad} and ({name}._edge is None) is {edge is None}",
+            f"({name}._grad is None) is {no_grad}",
             f"(v := {name}._storage.form).__class__ is Array",
             f"(v := v.aval).shape == shape{i} and v.dtype == element{i}",
         ]

@@ -43,6 +43,7 @@ _CALLS_BACK = frozenset(("backward", "grad", "apply", "register_hook", "__call__
 _C_KINDS = frozenset((types.BuiltinFunctionType, types.MethodWrapperType, *DESCRIPTORS))
 _CONVERSIONS = {int: "__int__", float: "__float__", str: "__str__", complex: "__complex__", bytes: "__bytes__"}
 _OPERATORS = frozenset([f for f, *_ in (*OPERATORS.values(), *UNARY.values())] + [subscript, getattr, bool, len, iter])
+_FORMATS = frozenset((operator.mod, operator.imod))
 _COLLECT = frozenset((list, tuple, set, frozenset, enumerate, zip, map, filter, collections.deque))
 
 
@@ -256,8 +257,8 @@ class Calls(CFunctions):
         if listener is not None:
             listener.before(f, args, kwargs)
         door = self.door()
-        plain = PLAIN.issuperset(map(type, args)) and not trust.of_numpy(f)
-        if calm or plain or (f in _OPERATORS and self.is_calm(args)):
+        calm = calm or (f in _OPERATORS and self.is_calm(args) and not (f in _FORMATS and type(args[0]) is str))
+        if calm or _is_plain(f, args):
             result = f(*args, **kwargs) if door is None else door(f, args, kwargs)
         else:
             net = Net()
@@ -367,6 +368,13 @@ class Calls(CFunctions):
             except StopIteration:
                 return
             yield value
+
+
+def _is_plain(f: Any, args: tuple[Any, ...]) -> bool:
+    """Whether a call is given plain values alone, and is no method that C has for every object."""
+    if type(f) is types.MethodWrapperType or getattr(f, "__name__", "") == "__format__":
+        return False
+    return PLAIN.issuperset(map(type, args)) and not trust.of_numpy(f)
 
 
 def _is_calm(x: Any, depth: int) -> bool:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
+from torchlike._core.autograd.node import Node
 from torchlike._core.tensor.tensor import Tensor
 from torchlike._transforms.capture.recording import Unsupported
 from torchlike._transforms.interpreter.ancestry import note_bases, of_super, replaced
@@ -23,6 +24,7 @@ from torchlike._transforms.interpreter.trust import PLAIN, computed, hidden, own
 if TYPE_CHECKING:
     from torchlike._decl.typed import Value
 
+_OF_ANY_NODE = frozenset(("name", "next_functions", "variable", "__class__", "register_hook", "register_prehook"))
 _OF_NODES = frozenset(("retains_grad", "_backward_hooks"))  # what a tensor with a history says of its node
 _OF_HISTORY = _OF_NODES | {"grad_fn", "_grad_fn", "output_nr", "grad_dtype"}
 _SLOT = types.MemberDescriptorType
@@ -326,6 +328,8 @@ class Objects(Protocols):
 
     def _of_builtin(self, x: Any, name: str) -> Any:
         """An attribute of an object that C or this library defines."""
+        if isinstance(x, Node) and name not in _OF_ANY_NODE and self.frame.watched and not self.is_made(x):
+            self.refuse(f"reads {name} of a node that was made outside")
         if id(x) in self.owners and (value := self.entry_set(x.__dict__, name)) is not ABSENT:
             return self._present_attribute(x, name, value)
         if type(x) in OPEN and name in x.__dict__ and not self.is_made(x):

@@ -92,7 +92,8 @@ _OUTSIDE = (
 # What of this package gives Python numbers that change from call to call, or changes what it is given.
 _CHANGING = frozenset((
     "get_execution", "is_shared",
-    "initial_seed", "seed", "get_rng_state", "get_rng_state_all", "set_rng_state", "_version", "data_ptr",
+    "initial_seed", "seed", "get_state", "get_offset", "clone_state", "graphsafe_get_state", "resizable",
+    "get_rng_state", "get_rng_state_all", "set_rng_state", "_version", "data_ptr",
     "is_multithreading_enabled", "is_enabled", "from_file", "is_view_replay_enabled", "get_debug_level",
     "get_sync_debug_mode", "onednn_fusion_enabled", "get_sharing_strategy",
     "_debug_only_are_vmap_fallback_warnings_enabled",
@@ -239,12 +240,18 @@ def _standard(filename: str) -> bool:
     return real.startswith(_STDLIB) and "site-packages" not in real and "dist-packages" not in real
 
 
+_TOLD = frozenset(("__repr__", "__str__", "__format__"))
+_ASK_MODULES = frozenset(("__call__", "_call_impl", "forward")) | _TOLD
+
+
 @lru_cache(8192)
 def unseen(code: types.CodeType, name: str) -> bool:
     """Whether code that something else runs would read things that nothing watches."""
     filename = code.co_filename
     if _MODULES in filename:
-        return code.co_name in ("__call__", "_call_impl", "forward")
+        return code.co_name in _ASK_MODULES
+    if code.co_name in _TOLD and _below(name, _WATCHED):
+        return True
     if not is_users(filename) or _standard(filename) or _below(name, _BELOW):
         return False
     generated = _below(name, _TRUSTED) or name in sys.stdlib_module_names or name.startswith("namedtuple_")
