@@ -80,6 +80,23 @@ def test_tensors_from_tensors(name):
     agree(TENSORS[name])
 
 
+@pytest.mark.parametrize("dtype", ["int64", "uint8", "bool", "float32", "complex64"])
+@pytest.mark.parametrize("value", [1.0, 1.5, 2, True, 1j])
+def test_tensors_within_lists_keep_their_fractions_or_are_refused(dtype, value):
+    makes = (
+        lambda t, to: t.tensor([t.tensor(value)], dtype=to),
+        lambda t, to: t.tensor([[t.tensor([value])], [[1]]], dtype=to),
+        lambda t, to: t.as_tensor([t.tensor(value), 1], dtype=to),
+        lambda t, to: t.zeros(1, dtype=to).new([t.tensor(value)]),
+        lambda t, to: t.tensor(t.tensor(value), dtype=to),
+        lambda t, to: t.zeros(1, dtype=to).new_tensor(t.tensor([value])),
+    )
+    if isinstance(value, complex) and dtype == "float32":
+        makes = ()  # refused alike, as a RuntimeError by PyTorch
+    for make in makes:
+        agree(lambda t: attempt(lambda: make(t, getattr(t, dtype))))  # noqa: B023
+
+
 def test_a_copy_is_taken():
     array = np.zeros(3)
     tensors = [torchlike.tensor(array), torchlike.as_tensor(array, dtype=torchlike.float32)]

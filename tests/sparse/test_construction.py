@@ -40,6 +40,9 @@ PLACES = [[0, 1, 1], [2, 0, 2]]
     lambda t: t.sparse.DoubleTensor(t.tensor(PLACES), t.ones(3, dtype=t.int32), t.Size([2, 3])),
     lambda t: (t.zeros(2, 3, layout=t.sparse_coo), t.empty(2, 3, layout=t.sparse_coo), t.zeros_like(C(t))),
     lambda t: (t.zeros_like(D(t), layout=t.sparse_coo), t.empty_like(S(t)), S(t).new_zeros(2)),
+    lambda t: (S(t).new(), S(t).new(2, 3), S(t).new(t.Size([2])), S(t).new(t.tensor([[0, 2]]), t.tensor([3, 4]))),
+    lambda t: (S(t).new(t.tensor([[0, 2]]), t.ones(2, dtype=t.float64), (5,)),
+               S(t).new(t.tensor([[0, 0]]), t.ones(2).requires_grad_(), t.Size([5]))),
     lambda t: t.sparse.spdiags(D(t), t.tensor([0, 1]), (3, 3)),
     lambda t: t.nn.Parameter(S(t)),
 )  # fmt: skip
@@ -60,6 +63,8 @@ def test_construction(f):
     lambda t: t.sparse_csr_tensor([1, 1, 3], [0, 1, 2], [1.0, 2, 3], (2, 3), check_invariants=True),
     lambda t: t.sparse_csr_tensor([0, 1, 3], [0, 2, 1], [1.0, 2, 3], (2, 3), check_invariants=True),
     lambda t: t.ones(2, layout=t.sparse_coo),
+    lambda t: S(t).new([2, 3]), lambda t: S(t).new(t.ones(2)), lambda t: S(t).new(t.ones(1, 2), t.ones(2), 5),
+    lambda t: S(t).new(S(t)), lambda t: S(t).new((2, 3)),
     lambda t: t.rand(2, layout=t.sparse_coo),
     lambda t: t.ones_like(S(t)),
     lambda t: t.full_like(S(t), 2.0),

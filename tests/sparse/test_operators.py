@@ -102,6 +102,57 @@ def test_refusals_name_the_operator():
             call(S(torchlike))
 
 
+def _empty(t, dtype=None, size=(2, 3)):
+    return t.zeros(size, dtype=dtype, layout=t.sparse_coo)
+
+
+def _into(t, call, out):
+    """What a call says and leaves in ``out``, whether it is what comes back, and whether its version grows."""
+    version = out._version
+    return call(out), call(out) is out, out._version > version, out
+
+
+@cases(
+    *[lambda t, n=n: [_into(t, lambda o, x=x: getattr(t, n)(x(t), out=o), y(t)) for x, y in (
+        (S, _empty), (U, _empty), (S, other), (C, C), (S, lambda t: _empty(t, size=(4,))),
+    )] for n in ("sin", "neg", "sgn", "trunc", "log1p")],
+    lambda t: _into(t, lambda o: t.sin(S(t, t.int64), out=o), _empty(t)),
+    lambda t: [x := S(t), t.neg(x, out=x), x],
+    lambda t: (t.nan_to_num(S(t) / 0), t.nan_to_num(U(t) / 0, posinf=7.0), (S(t) / 0).nan_to_num_(posinf=2.0)),
+    lambda t: t.nan_to_num(S(t) * float("nan"), 5.0, out=_empty(t)),
+)  # fmt: skip
+def test_results_in_given_tensors(f):
+    same(f)
+
+
+@cases(
+    lambda t: t.sin(S(t), out=t.ones(2, 3)), lambda t: t.sin(D(t), out=_empty(t)), lambda t: t.neg(D(t), out=S(t)),
+    lambda t: t.exp(D(t), out=S(t)), lambda t: t.sin(C(t), out=S(t)), lambda t: t.sin(S(t), out=_empty(t, t.int32)),
+    lambda t: t.abs(S(t), out=_empty(t, t.float64)), lambda t: t.sin(S(t).requires_grad_(), out=_empty(t)),
+    lambda t: t.nan_to_num(C(t)), lambda t: U(t).nan_to_num_(), lambda t: t.sum(D(t), 0, out=S(t)),
+    lambda t: t.sin(D(t), out=t.quantize_per_tensor(D(t), 1.0, 0, t.quint8)),
+)  # fmt: skip
+def test_results_in_tensors_of_other_layouts_are_refused(f):
+    same(f, refuses=True)
+
+
+def test_a_refused_output_is_as_it_was():
+    out = S(torchlike)
+    with pytest.raises(RuntimeError, match=r"sin\(\).*strided.*sparse_coo"):
+        torchlike.sin(D(torchlike), out=out)
+    assert out.layout is torchlike.sparse_coo and out._nnz() == 3 and out._version == 0
+
+
+@cases(
+    lambda t: (H(t) + _empty(t, size=(3, 2)), _empty(t, size=(3, 2)) + H(t), H(t) - _empty(t, t.float64, (3, 2))),
+    lambda t: (_empty(t, t.float64, (3, 2)) - H(t), t.add(_empty(t, size=(3, 2)), H(t).coalesce(), alpha=2)),
+    lambda t: [x := H(t), x.add_(_empty(t, size=(3, 2))), x], lambda t: [x := _empty(t, size=(3, 2)), x.sub_(H(t)), x],
+    lambda t: [x := H(t).requires_grad_(), t.sparse.sum(x + _empty(t, size=(3, 2))).backward(), x.grad],
+)  # fmt: skip
+def test_sums_with_nothing(f):
+    same(f)
+
+
 def _changed(t, make, change):
     x = make(t)
     version = x._version

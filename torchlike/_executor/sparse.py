@@ -56,12 +56,14 @@ class _Layer:
     """The layer of sparse tensors, as others see it.
 
     Attributes:
-        run: ``run(op, static, values)``, the result of an operator on values; set by ``_core/sparse``.
+        run: ``run(op, static, values)``, the result of an operator on values; set by ``_core/sparse``, as the next.
+        put: ``put(op, results, outs)``, results written into given tensors, where either holds such a value.
         moved: ``moved(t, device)``, a sparse tensor on another device.
         used: whether there has been a sparse tensor in this process: what loops over tensors looks for them only then.
     """
 
     run: Callable[[Any, tuple, Any], Any]
+    put: Callable[[Any, Any, Any], None]
     moved: Callable[[Any, Any], Any]
     used = False
 

@@ -14,12 +14,13 @@ from torchlike._core.conversion.factories import (
     strided,
     without_entries,
 )
+from torchlike._core.dispatch.bind import FUNCTIONS
 from torchlike._core.dispatch.observers import flagged, redispatch, watched
 from torchlike._core.dispatch.view_calls import call_view
 from torchlike._core.tensor import arguments, untyped_storage
 from torchlike._core.tensor.memory_format import formatted
 from torchlike._core.tensor.size import Size
-from torchlike._core.tensor.tensor import COMPRESSED, Tensor, preserve_format, value_of
+from torchlike._core.tensor.tensor import COMPRESSED, Tensor, preserve_format, sparse_coo, value_of
 from torchlike._core.tensor.tensor import strided as strided_layout
 from torchlike._executor.level import LevelValue
 from torchlike._executor.sparse import LAYER
@@ -186,6 +187,19 @@ def new_empty_strided(self, size, stride, dtype=None, layout=None, device=None, 
     return alike(make, self, size)
 
 
+def _sparse_new(args, device):
+    """The COO tensor of ``t.new(indices, values, size)``, in the dtype of the values."""
+    if isinstance(args[0], list | tuple):
+        raise TypeError(
+            "new(): of a sparse tensor it takes a size as integers or torch.Size, or indices and values; use "
+            "torch.sparse_coo_tensor()"
+        )
+    tensors = [isinstance(x, Tensor) for x in args[:2]] == [True, True]
+    if not tensors or len(args) > 3 or not isinstance(args[-1], Tensor | tuple | list):
+        raise TypeError(f"new() received an invalid combination of arguments: {[type(x).__name__ for x in args]}")
+    return FUNCTIONS["sparse_coo_tensor"](*args, device=device)
+
+
 @method()
 def new(self, *args, size=None, device=None):
     """A tensor of the given size or data, with the dtype and device of this tensor; a view of a tensor or storage.
@@ -198,6 +212,8 @@ def new(self, *args, size=None, device=None):
             "Use torch.as_tensor(...) instead."
         )
     demand_own_device(self.device.type, device)
+    if LAYER.used and self.layout is sparse_coo and args and not isinstance(args[0], int | Size):
+        return _sparse_new(args, device)
     if size is not None:
         if args or not isinstance(size, tuple | list):
             raise TypeError(f"new() received an invalid combination of arguments - got ({args}, size={size})")

@@ -137,7 +137,8 @@ def new_tensor(data: Any, dtype: Any = None, device: DeviceLike = None, requires
         if device is None and isinstance(data, Tensor):
             device = device_of(data)
         if dtype is not None:
-            value = value.real if value.dtype.kind == "c" and not dtype.is_complex else value
+            parts = dtype.is_complex or dtype is dtypes.bool  # an imaginary number is true
+            value = value.real if value.dtype.kind == "c" and not parts else value
             value = float8.converted(value, dtype.np, np if isinstance(value, np.ndarray) else jnp)
         stays = device is None and isinstance(value, jax.Array) and devices.default_device().type == "cpu"
         if stays:

@@ -38,7 +38,7 @@ def host_array(data: Any, dtype: dtypes.dtype | None) -> np.ndarray:
     if stacked is not None:
         return stacked if dtype is None else _cast(stacked, dtype)
     shape, leaves = _flatten(data, 0)
-    leaves, found = _numbers(leaves)
+    leaves, found = _numbers(leaves, dtype)
     return _filled(leaves, {type(x) for x in leaves}, dtype or _common(found)).reshape(shape)
 
 
@@ -135,16 +135,22 @@ def _refuse_sequence(item: Any, i: int, depth: int) -> None:
     raise TypeError(f"must be a number, not {type(item).__name__}: element {i} at dim {depth}, as the first is one")
 
 
-def _numbers(leaves: Sequence[Any]) -> tuple[Sequence[Any], set[dtypes.dtype]]:
-    """The leaves as Python numbers, and the dtypes that they speak for."""
+def _numbers(leaves: Sequence[Any], dtype: dtypes.dtype | None) -> tuple[Sequence[Any], set[dtypes.dtype]]:
+    """The leaves as Python numbers, and the dtypes that they speak for; ``dtype``: what they are to become."""
     kinds = set(map(type, leaves))
     if kinds <= _NUMBERS:
         return leaves, {_OF_NUMBERS[kind]() for kind in kinds}
+    whole = dtype is not None and not (dtype.is_floating_point or dtype.is_complex)
     numbers, found = [], set()
     for x in leaves:
         if isinstance(x, Tensor):
             if x.numel() != 1:
                 raise ValueError("only one element tensors can be converted to Python scalars")
+            if whole and (x.dtype.is_floating_point or x.dtype.is_complex):
+                raise TypeError(
+                    f"only integer tensors of a single element can be converted to an index: an element of {x.dtype} "
+                    f"was given for {dtype}"
+                )
             found.add(x.dtype)
             numbers.append(x.item())
         elif isinstance(x, np.generic):

@@ -22,6 +22,7 @@ from torchlike._core.tensor.mutation import reshape, write
 from torchlike._core.tensor.tensor import Tensor, value_of
 from torchlike._decl import derive, rules
 from torchlike._executor.level import LevelValue
+from torchlike._executor.sparse import LAYER, holds
 from torchlike._ops.cast import to_copy
 
 if TYPE_CHECKING:
@@ -75,6 +76,9 @@ def _run(op: Kernel, inputs: Inputs, static: Static) -> tuple[Tensor, ...]:
     results = tuple(got) if isinstance(got, tuple) else (got,)
     for at, (r, o) in enumerate(zip(results, outs, strict=True)):
         _demand_dtype(op, value_of(r), o, at)
+    if LAYER.used and holds([x._storage.form for x in (*results, *outs)]):
+        LAYER.put(op, results, outs)
+        return outs
     values = [_fitted(op, value_of(r), o) for r, o in zip(results, outs, strict=True)]
     for r, o, v in zip(results, outs, values, strict=True):
         resized = tuple(o.shape) != v.shape

@@ -99,6 +99,9 @@ def _merged_sum(a: Coo, b: Coo, alpha: Any, kind: Any, gradients: bool = False) 
     left, right = a.values.to(kind), b.values.to(kind)
     right = right if alpha == 1 else (right * alpha).to(kind)
     if a.sparse_dim != b.sparse_dim:
+        for v, values, empty in ((a, left, b), (b, right, a)):
+            if not empty.nnz:
+                return Coo(v.indices, values, v.shape, v.coalesced, v.within)
         raise RuntimeError(
             f"add: expected 'self' and 'other' to have same number of sparse dimensions, but got {a.sparse_dim} and "
             f"{b.sparse_dim}"
@@ -224,10 +227,12 @@ RULES["floor_divide"] = _floor_divide
 # -- functions of each element that keep zeros ----------------------------------------------------------
 
 
-def _unary(name: str, backward: Any = None, linear: bool = False) -> None:
+def _unary(name: str, backward: Any = None, linear: bool = False, compressed: bool = True) -> None:
     """The rule of a function: of each sum of values that share a place, unless it is linear."""
 
     def f(ctx: Any, self: Tensor, **kwargs: Any) -> Tensor:
+        if not compressed and isinstance(value(self), Compressed):
+            raise unsupported(name, self)
         if backward is None:
             ctx.saves(lambda grad: _refuse_gradient(name, self))
         else:
@@ -260,6 +265,7 @@ for _name, _backward in _SMOOTH.items():
     _unary(_name, _backward)
 for _name in _PLAIN:
     _unary(_name)
+_unary("nan_to_num", compressed=False)
 
 
 @rule("pow.Tensor_Scalar", "_pow_special")

@@ -12,11 +12,12 @@ from torchlike._core.autograd import custom_function
 from torchlike._core.autograd import node as nodes
 from torchlike._core.dispatch.inplace import check_writable
 from torchlike._core.dispatch.layers import SPARSE
+from torchlike._core.dispatch.out import put
 from torchlike._core.sparse.value import Compressed, Coo, unsupported, value
 from torchlike._core.tensor.mutation import write
 from torchlike._core.tensor.tensor import Tensor, fresh, value_of
 from torchlike._executor import immediate
-from torchlike._executor.sparse import LAYER
+from torchlike._executor.sparse import LAYER, SparseValue
 
 if TYPE_CHECKING:
     from torchlike._core.dispatch.layers import Call
@@ -122,13 +123,7 @@ def replaced(name: str, target: Tensor, new: Tensor, inputs: Sequence[Any] = ())
         new = new.to_dense()
     if value(target) is not None and value(new) is None:
         raise unsupported(f"{name} between layouts in place: {name}", target, new)
-    if new.dtype is not target.dtype:
-        if not can_cast(new.dtype, target.dtype):
-            raise RuntimeError(
-                f"result type {new.dtype.scalar_name} can't be cast to the desired output type "
-                f"{target.dtype.scalar_name} (in {name})"
-            )
-        new = new.to(target.dtype)
+    new = _cast(name, new, target)
     if tuple(new.shape) != tuple(target.shape):
         raise RuntimeError(f"{name}: the result has shape {list(new.shape)}, and the target {list(target.shape)}")
     if not inputs:
@@ -140,6 +135,32 @@ def replaced(name: str, target: Tensor, new: Tensor, inputs: Sequence[Any] = ())
     if records:
         nodes.new_history(target, edge)
     return target
+
+
+def _cast(name: str, new: Tensor, target: Tensor) -> Tensor:
+    """``new`` in the dtype of ``target``, where it can be written there."""
+    if new.dtype is target.dtype:
+        return new
+    if not can_cast(new.dtype, target.dtype):
+        raise RuntimeError(
+            f"result type {new.dtype.scalar_name} can't be cast to the desired output type "
+            f"{target.dtype.scalar_name} (in {name})"
+        )
+    return new.to(target.dtype)
+
+
+def _put(op: Any, results: Sequence[Tensor], outs: Sequence[Tensor]) -> None:
+    """Write results into given tensors of their layouts, which take their shapes."""
+    for r, o in zip(results, outs, strict=True):
+        if any([value(x) is None and isinstance(x._storage.form, SparseValue) for x in (r, o)]):
+            raise NotImplementedError(f"{op.name}(out=) is not supported for quantized tensors; use its result")
+        if r.layout is not o.layout:
+            if _found(op, RULES) is None:
+                raise unsupported(f"out= of another layout: {op.name}", r, o)
+            raise RuntimeError(f"{op.name}(): expected out of the result's layout {r.layout}, but got {o.layout}")
+    values = [value_of(_cast(op.name, r, o)) for r, o in zip(results, outs, strict=True)]
+    for o, v in zip(outs, values, strict=True):
+        put(o, v)
 
 
 def _run(op: Any, static: tuple[Any, ...], values: Any) -> Any:
@@ -161,4 +182,4 @@ def _run(op: Any, static: tuple[Any, ...], values: Any) -> Any:
 def install() -> None:
     """Let calls turn to the rules."""
     SPARSE.install(_handle)
-    LAYER.run = _run
+    LAYER.run, LAYER.put = _run, _put
