@@ -4,18 +4,27 @@ import threading
 
 from torchlike._base.state import state
 from torchlike._core.tensor.tensor import Tensor
-from torchlike._transforms.levels.inspection import batch_of, level_of, tracks, unwrapped
+from torchlike._transforms.levels.inspection import batch_of, is_functional, level_of, tracks, unwrapped
 from torchlike._transforms.levels.jvp import JvpLevel
+from torchlike._transforms.levels.levels import current_depth
 from torchlike._transforms.levels.nesting import _add_batch_dim as _add_batch_dim
+from torchlike._transforms.levels.nesting import _assert_wrapped_functional as _assert_wrapped_functional
+from torchlike._transforms.levels.nesting import _func_decrement_nesting as _func_decrement_nesting
+from torchlike._transforms.levels.nesting import _func_increment_nesting as _func_increment_nesting
 from torchlike._transforms.levels.nesting import _grad_decrement_nesting as _grad_decrement_nesting
 from torchlike._transforms.levels.nesting import _grad_increment_nesting as _grad_increment_nesting
 from torchlike._transforms.levels.nesting import _jvp_decrement_nesting as _jvp_decrement_nesting
 from torchlike._transforms.levels.nesting import _jvp_increment_nesting as _jvp_increment_nesting
+from torchlike._transforms.levels.nesting import (
+    _propagate_functional_input_mutation as _propagate_functional_input_mutation,
+)
 from torchlike._transforms.levels.nesting import _remove_batch_dim as _remove_batch_dim
 from torchlike._transforms.levels.nesting import _unwrap_for_grad as _unwrap_for_grad
+from torchlike._transforms.levels.nesting import _unwrap_functional_tensor as _unwrap_functional_tensor
 from torchlike._transforms.levels.nesting import _vmap_decrement_nesting as _vmap_decrement_nesting
 from torchlike._transforms.levels.nesting import _vmap_increment_nesting as _vmap_increment_nesting
 from torchlike._transforms.levels.nesting import _wrap_for_grad as _wrap_for_grad
+from torchlike._transforms.levels.nesting import _wrap_functional_tensor as _wrap_functional_tensor
 from torchlike._transforms.levels.nesting import reshape_dim_into as reshape_dim_into
 from torchlike._transforms.levels.nesting import reshape_dim_outof as reshape_dim_outof
 from torchlike.interop.alias import missing_names
@@ -39,13 +48,13 @@ def is_gradtrackingtensor(tensor: Tensor) -> bool:
 
 
 def is_functionaltensor(tensor: Tensor) -> bool:
-    """Whether the tensor is inside of functionalize, which needs no tensors of its own here: never."""
-    return False
+    """Whether the tensor is inside of functionalize, at its innermost level."""
+    return is_functional(tensor)
 
 
 def is_functorch_wrapped_tensor(tensor: Tensor) -> bool:
     """Whether the tensor is inside of a transform."""
-    return tracks(tensor) or batch_of(tensor) is not None
+    return tracks(tensor) or is_functional(tensor) or batch_of(tensor) is not None
 
 
 def is_dead_tensor_wrapper(tensor: Tensor) -> bool:
@@ -87,14 +96,15 @@ def maybe_get_bdim(tensor: Tensor) -> int:
 
 def maybe_current_level() -> int | None:
     """The depth of the innermost transform that is active; None without any."""
-    return state.levels[-1].depth if state.levels else None
+    return current_depth() or None
 
 
 def current_level() -> int:
     """As :func:`maybe_current_level`; RuntimeError without any."""
-    if not state.levels:
+    depth = current_depth()
+    if not depth:
         raise RuntimeError("current_level(): no function transform is active")
-    return state.levels[-1].depth
+    return depth
 
 
 class _Fallback(threading.local):

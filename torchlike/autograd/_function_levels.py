@@ -7,6 +7,7 @@ from torchlike._base.state import no_grad, state
 from torchlike._core.autograd import custom_function
 from torchlike._core.dispatch.layers import TRANSFORMS
 from torchlike._core.tensor.tensor import Tensor
+from torchlike._transforms.levels.functional import FunctionalLevel
 from torchlike._transforms.levels.grad import GradLevel
 from torchlike._transforms.levels.jvp import NONE, JvpLevel, base_of
 from torchlike._transforms.levels.levels import level_below
@@ -36,6 +37,8 @@ def apply(cls: Any, args: tuple) -> Any:
         return _mapped(level, cls, args)
     if isinstance(level, GradLevel):
         return _differentiated(level, cls, args)
+    if isinstance(level, FunctionalLevel):
+        return _made_functional(level, cls, args)
     tangents = [level.of(a) if level.thread.enabled else None for a in args]
     with level_below(level):
         if all(t is None for t in tangents):
@@ -48,6 +51,16 @@ def apply(cls: Any, args: tuple) -> Any:
             cls.setup_context(node, args, output)
         _jvp(level, node, cls, args, tangents, list(output) if isinstance(output, tuple) else [output])
         return output
+
+
+def _made_functional(level: FunctionalLevel, cls: Any, args: tuple) -> Any:
+    """The call at the level below, whose results are of this one."""
+    with level_below(level):
+        output = cls.apply(*args)
+    for x in output if isinstance(output, tuple) else (output,):
+        if isinstance(x, Tensor):
+            level.adopt(x)
+    return output
 
 
 def _unmapped(args: tuple) -> bool:

@@ -7,6 +7,7 @@ from typing import Any
 from torchlike._aten.packets import ops
 from torchlike._base.state import below_autograd, followed, state
 from torchlike._core.tensor.tensor import Tensor
+from torchlike._transforms.levels.functional import FunctionalLevel
 from torchlike.func._functional_mode import FunctionalMode, functional_calls
 from torchlike.utils._pytree import tree_flatten, tree_map
 
@@ -16,12 +17,14 @@ def functionalize(func: Callable, *, remove: str = "mutations") -> Callable:
 
     What ``func`` changes in place gets its values from an operator that changes nothing; where that was a view, the
     others of the same memory are made anew (``select_scatter`` ...). An argument that was changed is written once, by
-    a ``copy_`` at the end. Without a mode ``func`` runs as it is: here no operator changes an array.
+    a ``copy_`` at the end. Without a mode ``func`` runs as it is, at a level of its own: here no operator changes an
+    array.
 
     Args:
         remove: ``"mutations"``, or ``"mutations_and_views"`` to see ``view_copy``, ``select_copy`` ... for views too.
 
-    Raises, when called, RuntimeError for another value of ``remove``; under a mode NotImplementedError for an operator
+    Raises, when called, RuntimeError for another value of ``remove``, for ``backward()`` and ``requires_grad_()``
+    inside, and for a change by an argument of what is none; under a mode NotImplementedError for an operator
     in place that has no functional form, and for a view in place whose base cannot be computed from it.
 
     >>> import torchlike as torch
@@ -42,11 +45,13 @@ def functionalize(func: Callable, *, remove: str = "mutations") -> Callable:
                 f"functionalize(f, remove='mutations'): received invalid argument for remove={remove}. Valid options "
                 "are 'mutations' (no operator changes a tensor) and 'mutations_and_views' (and none gives a view)."
             )
+        tensors = [t for t in tree_flatten((args, kwargs))[0] if isinstance(t, Tensor)]
         if not state.dispatch_modes:
-            return followed(func)(*args, **kwargs)
-        given = {
-            id(t): (t, (tuple(t.shape), t.stride())) for t in tree_flatten((args, kwargs))[0] if isinstance(t, Tensor)
-        }
+            with FunctionalLevel() as level:
+                for t in tensors:
+                    level.adopt(t)
+                return followed(func)(*args, **kwargs)
+        given = {id(t): (t, (tuple(t.shape), t.stride())) for t in tensors}
         with functional_calls(remove == "mutations_and_views") as mode:
             out = followed(func)(*args, **kwargs)
         with below_autograd():

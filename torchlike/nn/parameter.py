@@ -9,7 +9,7 @@ from torchlike._core.autograd.fields import differentiable, mark
 from torchlike._core.autograd.node import requires_grad
 from torchlike._core.conversion.factories import empty
 from torchlike._core.overrides.torch_function import PLAIN, arm, disabled
-from torchlike._core.tensor.printing import parameter_str, prints_as_tensor
+from torchlike._core.tensor.printing import PARAMETER, prints_as_tensor
 from torchlike._core.tensor.tensor import Tensor, alias, preserve_format
 from torchlike._utils import _rebuild_parameter, _rebuild_parameter_with_state
 from torchlike.interop.jax_tree import register
@@ -110,7 +110,7 @@ class Parameter(Tensor, metaclass=_ParameterMeta):
         return (_rebuild_parameter_with_state, (*given, state)) if state else (_rebuild_parameter, given)
 
     def __repr__(self):
-        return parameter_str(self)
+        return PARAMETER + super().__repr__()
 
 
 register(Parameter, Parameter)

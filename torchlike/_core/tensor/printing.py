@@ -313,9 +313,12 @@ PARTS = {
 PARTS |= {"torch.sparse_bsr": PARTS["torch.sparse_csr"], "torch.sparse_bsc": PARTS["torch.sparse_csc"]}
 
 
+PARAMETER = "Parameter containing:\n"
+
+
 def parameter_str(p: Tensor, *, contents: str | None = None) -> str:
     """The repr of an `nn.Parameter`: a heading, then `tensor_str`."""
-    return "Parameter containing:\n" + tensor_str(p, contents=contents)
+    return PARAMETER + tensor_str(p, contents=contents)
 
 
 def level_str(kind: str, value: str, **fields: object) -> str:

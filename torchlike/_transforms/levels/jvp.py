@@ -54,9 +54,10 @@ class JvpLevel(Level):
 
     def __init__(self, functional: bool = True, recorded: bool = False) -> None:
         super().__init__()
-        self.functional = self.owns = functional
+        self.functional = self.owns = self.counts = functional
         self.recorded = recorded
         self.own: WeakSet[Any] = WeakSet()  # the storages that the function made or was given
+        self.given: WeakSet[Any] = WeakSet()  # those that it was given, which tensors of the outside may share
 
     def __enter__(self) -> Self:
         self._enabled = self.thread.enabled
@@ -84,6 +85,12 @@ class JvpLevel(Level):
     def adopt(self, t: Tensor) -> Tensor:
         self.own.add(t._storage)
         return t
+
+    def holds(self, x: Any) -> bool:
+        if not isinstance(x, Tensor):
+            return False
+        storage = x._storage
+        return self.of(x) is not None or (self.functional and storage in self.own and storage not in self.given)
 
     def hides(self, storage: Any) -> bool:
         return self.functional and storage in self.own
@@ -271,6 +278,7 @@ class JvpLevel(Level):
             t = call_view(views.alias, (primal,), ())
         self.put(t, dot)
         self.own.add(t._storage)
+        self.given.add(t._storage)
         return t
 
 

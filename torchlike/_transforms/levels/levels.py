@@ -25,18 +25,19 @@ class Level:
     """What an active transform does with calls. Levels are compared by identity.
 
     Attributes:
-        depth: 1 for the outermost level.
+        depth: 1 for the outermost level; a dual level of forward-mode AD, which is no function's, does not count.
         functional: whether it is one of torch.func, in whose functions tensors cannot be asked to require grad.
         owns: whether new tensors are of this level. wraps: whether they then stand for others of the level below.
         casts: whether autocast comes first, since the casts are calls like others to the level.
+        counts: whether it is one of the levels that are numbered.
         maps: whether one call stands for many, so that random numbers are made inside it.
     """
 
-    functional = True
+    functional = counts = True
     owns = wraps = casts = maps = False
 
     def __init__(self) -> None:
-        self.depth = len(state.levels) + 1
+        self.depth = current_depth() + 1
 
     def handle(self, call: Call) -> Any:
         """The result of a call, from calls at the level below, where it is handled."""
@@ -55,6 +56,10 @@ class Level:
     def inside(self, t: Tensor) -> Tensor:
         """What ``t`` is at the level below, where new tensors are not of this level."""
         return t
+
+    def holds(self, x: Any) -> bool:
+        """Whether ``x`` is a tensor of this level."""
+        return False
 
     def hides(self, storage: Any) -> bool:
         """Whether the memory of a tensor of this level cannot be had as memory, which has no derivative."""
@@ -76,6 +81,11 @@ class Level:
 
     def __exit__(self, *exc: object) -> None:
         set_levels(*self._before)
+
+
+def current_depth() -> int:
+    """The depth of the innermost level that counts, 0 without any."""
+    return next((level.depth for level in reversed(state.levels) if level.counts), 0)
 
 
 def captured(op: Kernel) -> RuntimeError:

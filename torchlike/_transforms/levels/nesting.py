@@ -3,7 +3,9 @@
 from torchlike._base.dims import wrap_dim
 from torchlike._base.state import state
 from torchlike._core.tensor.tensor import Tensor
+from torchlike._transforms.levels.functional import FunctionalLevel
 from torchlike._transforms.levels.grad import GradLevel
+from torchlike._transforms.levels.inspection import is_functional
 from torchlike._transforms.levels.jvp import JvpLevel
 from torchlike._transforms.levels.levels import Level, level_below
 from torchlike._transforms.levels.vmap import VmapLevel, lift, lowered_view
@@ -26,7 +28,7 @@ def _left(kind: type[Level]) -> int:
 
 
 def _at(depth: int, kind: type[Level]) -> Level:
-    found = state.levels[depth - 1] if 0 < depth <= len(state.levels) else None
+    found = next((level for level in state.levels if level.counts and level.depth == depth), None)
     if not isinstance(found, kind):
         raise RuntimeError(f"no {kind.__name__} is active at depth {depth}: got {found}")
     return found
@@ -64,6 +66,16 @@ def _jvp_decrement_nesting() -> int:
     return _left(JvpLevel)
 
 
+def _func_increment_nesting(reapply_views: bool) -> int:
+    """Enter a level of functionalize; its depth. Views are views here, whatever ``reapply_views`` says."""
+    return _entered(FunctionalLevel())
+
+
+def _func_decrement_nesting() -> int:
+    """Leave the innermost level, which is one of functionalize."""
+    return _left(FunctionalLevel)
+
+
 def _add_batch_dim(tensor: Tensor, batch_dim: int, level: int) -> Tensor:
     """One example of ``tensor``, at a level of vmap that is active."""
     found = _at(level, VmapLevel)
@@ -97,6 +109,34 @@ def _unwrap_for_grad(tensor: Tensor, level: int) -> Tensor:
     assert isinstance(found, GradLevel)
     with level_below(found):
         return found.lower(tensor)
+
+
+def _wrap_functional_tensor(tensor: Tensor, level: int) -> Tensor:
+    """The tensor of a level of functionalize that stands for ``tensor``: what changes it changes that, at once."""
+    found = _at(level, FunctionalLevel)
+    with level_below(found):
+        return found.adopt(tensor.view_as(tensor))
+
+
+def _unwrap_functional_tensor(tensor: Tensor, reapply_views: bool) -> Tensor:
+    """What a tensor of a level of functionalize stands for; RuntimeError for any other."""
+    _demand_functional(tensor)
+    return tensor
+
+
+def _assert_wrapped_functional(unwrapped: Tensor, wrapped: Tensor) -> None:
+    """RuntimeError unless the second is a tensor of a level of functionalize."""
+    _demand_functional(wrapped)
+
+
+def _propagate_functional_input_mutation(unwrapped: Tensor, wrapped: Tensor) -> None:
+    """What changed ``wrapped`` has changed ``unwrapped`` before; RuntimeError unless it is of functionalize."""
+    _demand_functional(wrapped)
+
+
+def _demand_functional(t: Tensor) -> None:
+    if not is_functional(t):
+        raise RuntimeError("expected a tensor inside of functionalize, got one that is not")
 
 
 def reshape_dim_into(src: int, dst: int, x: Tensor) -> Tensor:

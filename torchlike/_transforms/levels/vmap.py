@@ -130,11 +130,6 @@ class Batched(values.LevelValue):
     def __repr__(self) -> str:
         return f"<one of {self.inner.shape[self.dim]}: {self.dtype.name}{list(self.shape)}>"
 
-    def shown(self) -> str:
-        """How the tensor prints."""
-        inside = "\n".join("    " + line for line in repr(self.inner).split("\n"))
-        return f"BatchedTensor(lvl={self.level.depth}, bdim={self.dim}, value=\n{inside}\n)"
-
 
 @functools.lru_cache(None)
 def _caster(dtype: Any) -> Derived:
@@ -238,6 +233,9 @@ class VmapLevel(Level):
             if value.__class__ is Batched and value.level is self:
                 return value
         return None
+
+    def holds(self, x: Any) -> bool:
+        return self.of(x) is not None
 
     def lowered(self, inputs: tuple[Any, ...]) -> tuple[tuple[Any, ...], list[Any]]:
         """The inputs at the level below, and where each has its mapped axis."""
