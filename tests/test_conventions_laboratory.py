@@ -174,6 +174,22 @@ def test_dtypes_are_shown():
         assert f"({text}), cotangent" in str(conventions.report(torchlike.exp, point, order=1))
 
 
+def test_numbers_beside_arrays_do_not_widen():
+    r = conventions.report(torchlike.clamp, torchlike.tensor(1.0), 1.0, None)
+    assert (r.pytorch, r.jax, r.jax_function, r.kink) == (1, 0.5, "jax.numpy.clip", True)
+    assert "(float32), cotangent" in str(r)
+    both = conventions.report(torchlike.mul, torchlike.tensor(2.0), 3j, argnum=(0, 1))
+    assert "(float32)" in str(both[0]) and "(complex64)" in str(both[1]) and not both[0].kink
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32"])
+def test_kinks_of_narrow_numbers(dtype):
+    """Rounding does not hide a factor of two."""
+    point = torchlike.tensor(1.0, dtype=getattr(torchlike, dtype))
+    assert conventions.report(torchlike.clamp, point, 0.0, 1.0, order=1).kink
+    assert not conventions.report(torchlike.exp, point * 1.37, order=1).kink
+
+
 # -- tables --------------------------------------------------------------------------------------------
 
 

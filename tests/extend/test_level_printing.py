@@ -89,7 +89,11 @@ def test_questions_to_tensors_of_functionalize():
         t.func.functionalize(ask)(given)
         t.func.functionalize(t.vmap(ask))(given)
         t.vmap(t.func.functionalize(ask))(given)
-        t.func.functionalize(lambda x: told.append(repr(t.func.debug_unwrap(x))) or x * 1)(given)
+        look = lambda x: told.extend([repr(t.func.debug_unwrap(y)) for y in (x, x + 1, t.ones(1))]) or x * 1  # noqa: E731
+        t.func.functionalize(look)(given)
+        for outer in (t.vmap, t.func.jacfwd, t.func.jacrev):
+            outer(look)(given)
+            t.func.functionalize(outer(look))(given)
         return told
 
     agree(program)
@@ -116,7 +120,6 @@ def test_levels_of_functionalize_by_calls():
     "f",
     [
         lambda t, y: lambda x: y.add_(x),
-        lambda t, y: lambda x: t.add(x, x, out=y),
         lambda t, y: lambda x: t.ones(2).requires_grad_(),
         lambda t, y: lambda x: (x * 1).sum().backward(),
         lambda t, y: lambda x: t.vmap(lambda v: y.add_(v))(x),

@@ -46,7 +46,7 @@ class Problem:
 
 def problem(f: Callable, point: Sequence[Any], argnum: Any, jax_function: Callable | None) -> list[Problem]:
     """A problem for each array of the chosen arguments."""
-    arguments = tuple(_argument(p, i) for i, p in enumerate(point))
+    arguments = tuple(_argument(p, i, _precision(point)) for i, p in enumerate(point))
     chosen = [_place(n, len(arguments)) for n in (argnum if isinstance(argnum, Sequence) else [argnum])]
     if not chosen:
         raise ValueError("report: argnum is empty; expected the number of an argument, or several")
@@ -141,11 +141,24 @@ def array_of(value: Any, what: str) -> jax.Array:
     )
 
 
-def _argument(value: Any, position: int) -> Any:
+def _precision(point: Sequence[Any]) -> Any:
+    """The real dtype that numbers have beside the arrays of a point, so that they do not widen results."""
+    given = [x for x in jax.tree.leaves(point, is_leaf=is_tensor) if isinstance(x, Tensor | jax.Array | np.ndarray)]
+    dtypes = [x.dtype.np if isinstance(x, Tensor) else x.dtype for x in given]
+    inexact = [d for d in dtypes if jnp.issubdtype(d, jnp.inexact)]
+    return jnp.finfo(jnp.result_type(*inexact)).dtype if inexact else None
+
+
+def _argument(value: Any, position: int, precision: Any) -> Any:
     """An argument with arrays in the place of numbers; ints stay, since they may be dimensions."""
 
     def leaf(x: Any) -> Any:
-        return x if isinstance(x, int) else array_of(x, f"argument {position}")
+        if isinstance(x, int):
+            return x
+        array = array_of(x, f"argument {position}")
+        if precision is None or type(x) not in (float, complex):
+            return array
+        return array.astype(jnp.result_type(precision, np.complex64) if type(x) is complex else precision)
 
     return jax.tree.map(leaf, value, is_leaf=is_tensor)
 

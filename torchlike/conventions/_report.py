@@ -135,7 +135,8 @@ def report(
         f: a function of torchlike tensors that returns tensors, real or complex, of any shape, in any tree of tuples,
             lists and dicts; or a function of JAX, such as one with a ``custom_jvp``. Without a JAX function it
             is also run on jax's tracers, so it must not read numbers (``item()``, ``if z > 0``).
-        point: the arguments of ``f``: numbers (taken in double precision), numpy or jax arrays, tensors, trees of them.
+        point: the arguments of ``f``: numbers (taken in double precision, beside arrays in theirs), numpy or jax
+            arrays, tensors, trees of them.
         argnum: the argument to differentiate with respect to, or several; the others are constants.
         cotangent: v, of the shape of ``f(*point)`` (of all results in one row where there are several); ones by
             default. Real where ``f`` is real.
@@ -186,7 +187,9 @@ def _of(p: Problem, cotangent: Any, order: int) -> Report:
     jax_value, pull = jax.vjp(p.of_jax, z)
     ours, implied = _backward(p, v), rules.conj(pull(rules.conj(v))[0])
     smooth = _approached(p.of_arrays, z, value, dx, dy)
-    bound = 1e3 * float(jnp.finfo(z.dtype).eps) * max(_largest(dx), 0.0 if dy is None else _largest(dy))
+    eps = float(jnp.finfo(z.dtype).eps)
+    eps = 1e3 * eps if eps < 1e-4 else 8 * eps  # a thousand roundings of 16 bits are as large as what is compared
+    bound = eps * max(_largest(dx), 0.0 if dy is None else _largest(dy))
     residual = None if cw is None else _largest(cw)
     holomorphic = None if residual is None else smooth and residual <= bound
     second = (_second_pytorch(p, v), _second_jax(p, v)) if order == 2 else (None, None)
@@ -195,7 +198,7 @@ def _of(p: Problem, cotangent: Any, order: int) -> Report:
         w=_plain(w), cw=_plain(cw), pytorch=_plain(ours), jax=_plain(pull(v)[0]), jax_function=p.jax_name,
         jax_value=_plain(jax_value), second=(_plain(second[0]), _plain(second[1])),
         differentiable=smooth, holomorphic=holomorphic, residual=residual,
-        kink=not np.allclose(ours, implied, rtol=1e-4, atol=bound if np.isfinite(bound) else 0.0, equal_nan=True),
+        kink=not np.allclose(ours, implied, max(1e-4, eps), bound if np.isfinite(bound) else 0.0, equal_nan=True),
     )  # fmt: skip
 
 

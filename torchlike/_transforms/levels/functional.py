@@ -22,7 +22,7 @@ class FunctionalLevel(Level):
         self.own: WeakSet[Any] = WeakSet()  # the storages that the function made or was given
 
     def holds(self, x: Any) -> bool:
-        return isinstance(x, Tensor) and x._storage in self.own
+        return isinstance(x, Tensor) and x._storage in self.own and not self.left(x)
 
     def adopt(self, t: Tensor) -> Tensor:
         self.own.add(t._storage)

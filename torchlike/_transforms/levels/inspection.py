@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from torchlike._base.state import state
+from torchlike._core.tensor.mutation import extras_of
 from torchlike._core.tensor.tensor import Tensor, alias
 from torchlike._transforms.levels.functional import FunctionalLevel
 from torchlike._transforms.levels.grad import GradLevel, GradStorage
@@ -59,18 +60,28 @@ def unwrapped(t: Tensor) -> Tensor | None:
     if t._storage.__class__ is GradStorage and t._storage.level.dead:
         return t._storage.level.lower(t)
     if escaped(t):
-        new = alias(t)
-        new._edge, new._rg, new._acc = t._edge, t._rg, t._acc
+        new = _same(t)
         new._ex = {k: v for k, v in t._ex.items() if k != "escaped"} or None
         return new
     level: Any = innermost(t)
     if level is None or isinstance(level, VmapLevel):
         batch = batch_of(t)
         return None if batch is None else batch.inner
+    if not level.functional:
+        return None
     with level_below(level):
-        if isinstance(level, JvpLevel):
-            return level.primal(t) if level.functional else None
-        return alias(t) if isinstance(level, FunctionalLevel) else level.lower(t)
+        if isinstance(level, GradLevel):
+            return level.lower(t)
+        new = level.primal(t) if isinstance(level, JvpLevel) else _same(t)
+    extras_of(new)["below"] = (*(t._ex or {}).get("below", ()), level)
+    return new
+
+
+def _same(t: Tensor) -> Tensor:
+    """``t`` as another object, with its history."""
+    new = alias(t)
+    new._edge, new._rg, new._acc = t._edge, t._rg, t._acc
+    return new
 
 
 def escaped(t: Tensor) -> bool:

@@ -89,8 +89,10 @@ class JvpLevel(Level):
     def holds(self, x: Any) -> bool:
         if not isinstance(x, Tensor):
             return False
-        storage = x._storage
-        return self.of(x) is not None or (self.functional and storage in self.own and storage not in self.given)
+        if self.of(x) is not None:
+            return True
+        made = self.functional and x._storage in self.own and x._storage not in self.given
+        return made and not self.left(x)
 
     def hides(self, storage: Any) -> bool:
         return self.functional and storage in self.own

@@ -61,6 +61,10 @@ class Level:
         """Whether ``x`` is a tensor of this level."""
         return False
 
+    def left(self, t: Tensor) -> bool:
+        """Whether ``t`` is what a tensor of this level, of the same storage, stands for."""
+        return t._ex is not None and self in t._ex.get("below", ())
+
     def hides(self, storage: Any) -> bool:
         """Whether the memory of a tensor of this level cannot be had as memory, which has no derivative."""
         return False

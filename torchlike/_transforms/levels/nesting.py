@@ -1,11 +1,13 @@
 """Levels of function transforms entered and left by calls, as programs do that were written for functorch's insides."""
 
+from typing import Any
+
 from torchlike._base.dims import wrap_dim
 from torchlike._base.state import state
 from torchlike._core.tensor.tensor import Tensor
 from torchlike._transforms.levels.functional import FunctionalLevel
 from torchlike._transforms.levels.grad import GradLevel
-from torchlike._transforms.levels.inspection import is_functional
+from torchlike._transforms.levels.inspection import is_functional, unwrapped
 from torchlike._transforms.levels.jvp import JvpLevel
 from torchlike._transforms.levels.levels import Level, level_below
 from torchlike._transforms.levels.vmap import VmapLevel, lift, lowered_view
@@ -121,7 +123,8 @@ def _wrap_functional_tensor(tensor: Tensor, level: int) -> Tensor:
 def _unwrap_functional_tensor(tensor: Tensor, reapply_views: bool) -> Tensor:
     """What a tensor of a level of functionalize stands for; RuntimeError for any other."""
     _demand_functional(tensor)
-    return tensor
+    found: Any = unwrapped(tensor)
+    return found
 
 
 def _assert_wrapped_functional(unwrapped: Tensor, wrapped: Tensor) -> None:
