@@ -93,7 +93,7 @@ NOT_RUN = {
     r"test_optimizers.py::test_(steps_and_state|dtypes|continues_from|lbfgs|radam_beyond)":
         "1 - beta of single precision is too coarse for its tolerances",
     r"test_func.py::test_(transforms_nest\[.*tape around a hessian|per_sample_gradients|a_step_of_a_step)|"
-    r"test_func.py::test_(products_with_a_hessian|running_statistics_among)|test_vmap.py::test_(operators\[.*lambda>16|modules)|"
+    r"test_func.py::test_(products_with_a_hessian|running_statistics_among)|test_vmap.py::test_(operators\[.*solve|modules)|"
     r"test_norm.py::test_statistics_with_tangents\[.*True|test_loss.py::test_modules":
         "single precision is too coarse for what it compares",
 }  # fmt: skip
