@@ -4,6 +4,13 @@ The names are those of ``dir(tensor)``; what changes between two calls is here. 
 function in pieces asks in every call.
 """
 
+import functools
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -25,7 +32,6 @@ KINDS = {
     "view": lambda: torch.arange(12.0).reshape(4, 3)[:2],
     "view_with_a_history": lambda: (_leaf() * 2)[:1],
     "parameter": lambda: nn.Parameter(torch.arange(6.0).reshape(2, 3)),
-    "integers": lambda: torch.arange(6).reshape(2, 3),
 }
 
 
@@ -127,6 +133,18 @@ def _questions(make):
     return found
 
 
+@functools.cache
+def _of_whole_programs(kind):
+    """The questions that do not end a program."""
+    names = []
+    for question in _questions(KINDS[kind]):
+        compiled, t = torch.compile(_asked([question])), KINDS[kind]()
+        compiled(t)
+        if compiled.eager is None:
+            names.append(question)
+    return names
+
+
 def _runs(make, names, given):
     """``run(wrap, change)``: the answers of two calls ahead of a change and of two after it, None if it is refused."""
 
@@ -148,13 +166,7 @@ def _runs(make, names, given):
 @pytest.mark.parametrize("given", (False, True), ids=("outside", "argument"))
 @pytest.mark.parametrize("kind", KINDS)
 def test_no_answer_of_a_tensor_is_stale(kind, given):
-    make = KINDS[kind]
-    names = []
-    for question in _questions(make):
-        compiled, t = torch.compile(_asked([question])), make()
-        compiled(t)
-        if compiled.eager is None:
-            names.append(question)
+    make, names = KINDS[kind], _of_whole_programs(kind)
     assert len(names) > 60
     run, stale = _runs(make, names, given), []
     for name, change in CHANGES.items():
@@ -165,3 +177,22 @@ def test_no_answer_of_a_tensor_is_stale(kind, given):
         wrong = [q[0] for i, q in enumerate(names) if [a[i] for a in found] != [a[i] for a in expected]]
         stale += [f"{q} after {name}" for q in wrong]
     assert not stale
+
+
+# What the machine and the build are, and what answers the same everywhere in this library.
+FACTS = re.compile(
+    r".*(_available|_built|\.version|_count|_supported|_supported_devices|or_newer|_is_compiled|is_initialized|arch_list|"
+    r"gencode_flags|cpu_capability|bad_fork|max_alg_id|definitely_not_available|_capturing|in_lower_precision|"
+    r"flash_attention_impls?|is_exporting|is_scripting|is_tracing|get_tracing_state|_accelerator|current_device|"
+    r"_C\._get_default_device|default_backend|torch_function_variadic|get_device_states|get_ctx|is_compiling)$"
+)
+
+
+def test_no_setting_is_stale():
+    """What compiled functions say of it, of all that the public names ask and set."""
+    script = Path(__file__).parents[1] / "settings_asked.py"
+    done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, check=True)
+    told = json.loads(done.stdout.splitlines()[-1])
+    assert told["asked"] > 100
+    assert told["stale"] == ["torchlike._dynamo.is_compiling"]  # which is why there is the question
+    assert not [name for name in told["constant"] if not FACTS.match(name)]
