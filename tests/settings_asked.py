@@ -1,7 +1,7 @@
 """A program that asks compiled functions for every setting of the library, under each setting that it can make.
 
-It prints the questions whose answers were stale, and those whose answers nothing here changes. Settings stay changed, so
-it is a process of its own; ``test_stale_answers`` starts it.
+It prints the questions whose answers were stale, and those whose answers nothing here changes. Settings stay changed,
+so it is a process of its own; ``test_stale_answers`` starts it.
 """
 
 import importlib
@@ -14,8 +14,10 @@ import warnings
 
 import torchlike as torch
 
-LEFT_OUT = frozenset(("distributed", "testing", "viz", "fx", "onnx", "package", "interop", "distributions", "conventions",
-                      "collect_env", "cpp_extension"))  # fmt: skip
+LEFT_OUT = frozenset((
+    "distributed", "testing", "viz", "fx", "onnx", "package", "interop", "distributions", "conventions", "collect_env",
+    "cpp_extension",
+))  # fmt: skip
 QUESTION = re.compile(
     r"_?(is|get|are|has|default|initial|can|maybe|current|list)_|_current|.*_(enabled|available|allowed|mode|count|level"
     r"|precision|allocated|reserved|state|info|stats|options|strategy)$|version"
@@ -53,7 +55,8 @@ def functions():
     names = [m.name for m in pkgutil.walk_packages(torch.__path__, "torchlike.")]
     for module in ("torchlike", *names):
         parts = module.split(".")[1:]
-        if LEFT_OUT.intersection((*parts[:1], *parts[-1:])) or any(p[0] == "_" and p not in ("_C", "_dynamo") for p in parts):
+        private = any(p[0] == "_" and p not in ("_C", "_dynamo") for p in parts)
+        if private or LEFT_OUT.intersection((*parts[:1], *parts[-1:])):
             continue
         try:
             found = vars(importlib.import_module(module))
