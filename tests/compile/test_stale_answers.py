@@ -179,12 +179,12 @@ def test_no_answer_of_a_tensor_is_stale(kind, given):
     assert not stale
 
 
-# What the machine and the build are, and what answers the same everywhere in this library.
+# What the machine and the build are, what answers the same everywhere here, and what workers alone change (a global).
 FACTS = re.compile(
     r".*(_available|_built|\.version|_count|_supported|_supported_devices|or_newer|_is_compiled|is_initialized|arch_list|"
     r"gencode_flags|cpu_capability|bad_fork|max_alg_id|definitely_not_available|_capturing|in_lower_precision|"
     r"flash_attention_impls?|is_exporting|is_scripting|is_tracing|get_tracing_state|_accelerator|current_device|"
-    r"_C\._get_default_device|default_backend|torch_function_variadic|get_device_states|get_ctx|is_compiling)$"
+    r"_C\._get_default_device|default_backend|torch_function_variadic|get_worker_info|get_device_states|get_ctx|is_compiling)$"
 )
 
 

@@ -92,7 +92,7 @@ _OUTSIDE = (
 # What of this package gives Python numbers that change from call to call, or changes what it is given.
 _CHANGING = frozenset((
     "get_execution", "is_shared", "_current_autograd_node", "_current_graph_task_id", "maybe_current_level",
-    "_get_current_graph_task_keep_graph", "_are_functorch_transforms_active", "_is_fwd_grad_enabled", "get_worker_info",
+    "_get_current_graph_task_keep_graph", "_are_functorch_transforms_active", "_is_fwd_grad_enabled",
     "initial_seed", "seed", "get_state", "get_offset", "clone_state", "graphsafe_get_state", "resizable",
     "get_rng_state", "get_rng_state_all", "set_rng_state", "_version", "data_ptr",
     "is_multithreading_enabled", "is_enabled", "from_file", "is_view_replay_enabled", "get_debug_level",
