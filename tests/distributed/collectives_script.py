@@ -148,6 +148,27 @@ def several_at_once(rank):
 
 
 @case
+def empty_tensors_beside_others(rank):
+    xs = [t.zeros(0), mine(rank, "float32", 3), t.zeros(2, 0), t.tensor(float(rank))]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        d.all_reduce_coalesced(xs)
+    return xs
+
+
+@case
+def lists_that_are_none(rank):
+    x, two, far = t.ones(2), lambda: (t.zeros(2), t.zeros(2)), [None] * 3
+    wrong = [
+        said(lambda: d.all_gather(two(), x)), said(lambda: d.reduce_scatter(t.zeros(2), two())),
+        said(lambda: d.all_to_all(two(), [x, x])), said(lambda: d.all_to_all([x, x], two())),
+        said(lambda: d.all_reduce_coalesced(two())), said(lambda: d.all_gather_object([None], rank)),
+    ]  # fmt: skip
+    d.all_gather_object(far, rank)
+    return wrong, far
+
+
+@case
 def reduce_scatter(rank):
     x = t.zeros(2, 3)
     d.reduce_scatter(x, [mine(rank + i, "float32", 2, 3) for i in range(2)])

@@ -92,6 +92,17 @@ def losses_and_parameters(rank):
 
 
 @case
+def parameters_without_elements(rank):
+    """They travel beside others, whose gradients are those of all."""
+    model = filled(nn.Linear(3, 2))
+    model.none, model.forward = nn.Parameter(t.zeros(0)), lambda x: model.none.sum() + t.tanh(x @ model.weight.t())
+    model.register_buffer("nothing", t.zeros(0))
+    model.register_buffer("count", t.ones(2) * rank)
+    spread = DDP(model, find_unused_parameters=True)
+    return trained(spread, rank), grads(spread), rounded(model.count)
+
+
+@case
 def many_buckets(rank):
     model = DDP(filled(nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 2))), bucket_cap_mb=0.00001)
     return trained(model, rank), grads(model)

@@ -239,5 +239,31 @@ def store_of_all(rank):
     return str(before), str(after)
 
 
+
+@case
+def parts_make_the_whole(rank):
+    """Whatever placement a result of Partial tensors has, its parts are what makes the whole."""
+    m, two = mesh_of("cpu", (2,)), lambda y, q: (y, q)
+    calls = {
+        t.complex: two, t.polar: two, t.add: two, t.mul: two, t.maximum: two, t.hypot: two, t.cat: lambda *ys: [ys],
+        t.stack: lambda *ys: [ys], t.nansum: lambda y, q: (y,), t.cumsum: lambda y, q: (y, 0),
+        t.flip: lambda y, q: (y, (0,)), t.where: lambda y, q: (y > 0, y, q), t.lerp: lambda y, q: (y, q, 0.25),
+    }  # fmt: skip
+
+    def made(op, f, given):
+        x, q = t.tensor([[1.0, -2], [3, 4]]) * (rank + 1), dt.distribute_tensor(t.tensor([[5.0, 6], [7, 8]]), m)
+        try:
+            y = f(*given(dt.DTensor.from_local(x, m, [dt.Partial(op)]), q))
+            kind, part = y.placements[0], y.to_local().clone()
+            if isinstance(kind, dt.Partial):
+                d.all_reduce(part, getattr(d.ReduceOp, kind.reduce_op.upper()))
+        except (RuntimeError, NotImplementedError, ValueError):  # PyTorch has no placements, or wrong ones
+            assert "torchlike" not in sys.argv[1]
+            return True
+        return t.allclose(part, y.full_tensor())
+
+    return [made(op, f, given) for op in ("sum", "avg", "max") for f, given in calls.items()]
+
+
 if __name__ == "__main__":
     ranks.run(d, CASES, told=plain)

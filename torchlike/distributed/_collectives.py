@@ -75,7 +75,7 @@ def demand_tensor(value: Any, name: str) -> None:
 
 def demand_tensors(value: Any, name: str) -> None:
     """TypeError for what is no list of tensors."""
-    if not isinstance(value, list | tuple) or not all(isinstance(t, Tensor) for t in value):
+    if not isinstance(value, list) or not all(isinstance(t, Tensor) for t in value):
         raise TypeError(
             f"Invalid function argument. Expected parameter `{name}` of type List[torch.Tensor] "
             f"but got {type(value)} instead."

@@ -54,14 +54,15 @@ def everybody(group: ProcessGroup, obj: Any, what: str) -> list[Any]:
 
 
 def all_gather_object(object_list: list[Any], obj: Any, group: Any = None) -> None:
-    """Let the objects of a list be those of all processes, which are pickled."""
+    """Let the objects of a list be those of all processes, which are pickled. IndexError: the list is too short."""
     if not is_member(group):
         return
     found_ = found(group)
     if found_.size() == 1:
         object_list[0] = obj
         return
-    object_list[: found_.size()] = everybody(found_, obj, "all_gather_object")
+    for i, one in enumerate(everybody(found_, obj, "all_gather_object")):
+        object_list[i] = one
 
 
 def gather_object(
@@ -78,7 +79,8 @@ def gather_object(
         raise ValueError(f"Argument ``object_gather_list`` {must} rank.")
     every = [obj] if found_.size() == 1 else everybody(found_, obj, "gather_object")
     if object_gather_list:
-        object_gather_list[: found_.size()] = every
+        for i, one in enumerate(every):
+            object_gather_list[i] = one
 
 
 def broadcast_object_list(

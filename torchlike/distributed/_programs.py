@@ -42,7 +42,7 @@ class Together:
         lifted = self._lifted([x if isinstance(x, jax.Array) else jnp.asarray(x) for x in values])
         if self._compiled is None:
             self._compiled = self.lower(*values).compile()  # here, since nobody waits for a compiler
-        facts = ["program", *(f"{x.dtype}{list(x.shape)}" for x in lifted)]
+        facts = ["program", *(f"{x.dtype}{list(x.shape)}" for x in lifted if x.size)]
         work = _calls.begun(group, "compiled function", facts, lambda: self._run(lifted), list)
         work.wait()
         return work.result()
@@ -124,7 +124,7 @@ def traced(group: ProcessGroup, kind: str, static: tuple, arrays: Sequence[Any])
     leave a collective out nor change their order: each one needs a number of the one before it.
     """
     if any(x.size == 0 for x in arrays):
-        return [_xla.trivial(kind, group.size(), x) for x in arrays]
+        return _xla.beside_empty(kind, group.size(), arrays, lambda full: traced(group, kind, static, full))
     every = [tuple(arrays)] if kind != "broadcast" else [(x,) for x in arrays]
     return [y for xs in every for y in _next(group, kind, static, xs)]
 

@@ -141,8 +141,10 @@ def launch(kind: str, ranks: tuple[int, ...], static: tuple, xs: Sequence[Any]) 
             "scatter_reduce" (op), which take a first dimension of the number of processes.
         ranks: the processes, of which this is one. static: what stands in parentheses above.
     """
-    if len(ranks) == 1 or any(x.size == 0 for x in xs):
-        return [trivial(kind, len(ranks), x) for x in xs]
+    if len(ranks) == 1:
+        return [trivial(kind, 1, x) for x in xs]
+    if any(x.size == 0 for x in xs):
+        return beside_empty(kind, len(ranks), xs, lambda full: launch(kind, ranks, static, full))
     sharding = NamedSharding(mesh_of(ranks), PartitionSpec(AXIS))
     whole = [_lifted(x, len(ranks), sharding) for x in xs]
     alone = tuple(x.ndim == 0 for x in xs)
@@ -162,6 +164,17 @@ def trivial(kind: str, size: int, x: Any) -> jax.Array:
         case "scatter_reduce":
             return x[0]
     return x
+
+
+def beside_empty(
+    kind: str, size: int, xs: Sequence[Any], run: Callable[[Sequence[Any]], Sequence[Any]]
+) -> list[jax.Array]:
+    """The results of arrays some of which are empty: ``run`` of the others, and :func:`trivial`."""
+    full = [i for i, x in enumerate(xs) if x.size]
+    outs = [trivial(kind, size, x) for x in xs]
+    for i, y in zip(full, run([xs[i] for i in full]) if full else (), strict=True):
+        outs[i] = y
+    return outs
 
 
 def _lifted(x: Any, size: int, sharding: NamedSharding) -> jax.Array:

@@ -188,8 +188,8 @@ def _linear(
         outs = of_some(*some)
     except Exception:  # jax says in many ways that it is not
         return ""
-    exact = all(jax.numpy.issubdtype(z.dtype, jax.numpy.inexact) and not z.any() for z in zeros)
-    if not exact or not any(t.any() for t in transposed) or get_rng_state().tolist() != before:
+    exact = all(jax.numpy.issubdtype(z.dtype, jax.numpy.inexact) and not (z != 0).any() for z in zeros)
+    if not exact or not any((t != 0).any() for t in transposed) or get_rng_state().tolist() != before:
         return ""
     whole = np.concatenate([np.asarray(n, np.complex128).ravel() for n in some])
     chosen = all(which) and all(np.isin(np.asarray(y, np.complex128), whole).all() for y in outs)
