@@ -11,6 +11,7 @@ import jax.numpy as jnp
 from torchlike._base import exhausted
 from torchlike._base.device import of_array
 from torchlike._base.frames import JAX_NOTE
+from torchlike._base.result_layouts import elementwise
 from torchlike._executor import level, sparse
 from torchlike._executor.immediate import Abstract, infer
 from torchlike._executor.pending import Pending, all_settled, settled
@@ -22,11 +23,12 @@ if TYPE_CHECKING:
 
 
 def _demand_all_abstract(op: Kernel, values: Values) -> None:
-    """A meta tensor computes with meta tensors, 0-dim ones and indices only."""
+    """A meta tensor computes with meta tensors, 0-dim ones and indices only, which pointwise operators have none of."""
     if op.declaration.schema is None:
         return  # a backward, whose zeros for missing gradients have numbers
+    indices = "" if op.declaration.layout is elementwise else "biu"
     for v in values:
-        if isinstance(v, jax.Array) and v.ndim and v.dtype.kind not in "biu":
+        if isinstance(v, jax.Array) and v.ndim and v.dtype.kind not in indices:
             raise RuntimeError(
                 f"Tensor on device {next(iter(v.devices()))} is not on the expected device meta! ({op.name}() got a "
                 f"tensor of shape {list(v.shape)} with numbers and one on meta; move them to one device with .to())"
@@ -67,7 +69,8 @@ def refuse_devices(name: str, values: Iterable[Any]) -> NoReturn:
 
 def translate(op: Kernel, static: Static, values: Values, error: Exception) -> Any:
     """The inferred result if a value is abstract; otherwise raise ``error`` as PyTorch would."""
-    if any(type(v) is Abstract for v in values) and isinstance(error, TypeError):
+    if any(type(v) is Abstract for v in values) and (isinstance(error, TypeError) or "__jax_array__" in str(error)):
+        values = all_settled(values)
         _demand_all_abstract(op, values)
         return infer(op.kernels[static], values)
     if any(type(v) is Pending for v in values) and "__jax_array__" in str(error):

@@ -42,8 +42,13 @@ def _is_number(x):
 def _fits(arg, x):
     """Whether ``x`` may be the argument: of a list, the first element tells."""
     if arg.is_list:
-        return isinstance(x, list | tuple) and (not x or _is_of(arg.kind, x[0]))
+        return isinstance(x, list | tuple) and (not x or _is_element(arg.kind, x[0]))
     return (x is None and arg.optional) or _is_of(arg.kind, x)
+
+
+def _is_element(kind, x):
+    """Whether ``x`` may be in a list: one of numbers has no tensors of no dimensions."""
+    return isinstance(x, _NUMBERS) if kind == "Scalar" else _is_of(kind, x)
 
 
 def _is_of(kind, x):
@@ -104,7 +109,7 @@ def _misfit(name, schema, args, kwargs):
 def _tensors_only(form, given):
     for at, (arg, xs) in enumerate(zip(form.schema.args, given, strict=True)):
         for i, x in enumerate(xs if arg.is_list else ()):
-            if not _is_of(arg.kind, x):
+            if not _is_element(arg.kind, x):
                 kind, found = "Tensor" if arg.is_tensor else "Scalar", type(x).__name__
                 raise TypeError(f"{form.name}(): expected {kind} as element {i} in argument {at}, but got {found}")
     return given

@@ -143,7 +143,7 @@ def norm(input, ord=None, dim=None, keepdim=False, *, dtype=None, out=None):
     """
     if dim is not None and not isinstance(dim, list | tuple):
         dim = (dim,)
-    if dim is not None and len(dim) not in (1, 2) and ord is not None:
+    if dim is not None and len(dim) not in (1, 2):
         raise RuntimeError(f"linalg.norm: If dim is specified, it must be of length 1 or 2. Got {list(dim)}")
     if ord is None:
         return vector_norm(input, 2, dim, keepdim, dtype=dtype, out=out)

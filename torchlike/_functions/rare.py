@@ -162,7 +162,7 @@ def embedding_renorm_(input: Tensor, indices: Tensor, max_norm: float, norm_type
     >>> torch.embedding_renorm_(torch.full((1, 1), 2.0), torch.tensor([0]), 1.0, 2.0).round()
     tensor([[1.]])
     """
-    return call_inplace(embed.embedding_renorm.inplace, (input, indices, max_norm, norm_type), ())
+    return call_inplace(embed.embedding_renorm.inplace, (input, indices, max_norm), (norm_type,))
 
 
 def _refused(name: str, message: str) -> None:

@@ -31,12 +31,14 @@ def _derivative(upper, values, dots):
 
 
 def cholesky_vjp(grad, low, upper):
-    """Symmetric, as for a function of Hermitian matrices. After Murray, arXiv:1602.07527, section 2."""
+    """Symmetric, as for a function of Hermitian matrices. After Murray, arXiv:1602.07527, section 2.
+
+    Imaginary parts of the diagonal, where L has none, go on as they are, as in PyTorch.
+    """
     if upper:
         grad, low = adjoint(grad), adjoint(low)
     inner = jnp.tril(mm(adjoint(low), jnp.tril(grad)))
-    inner = inner - 0.5 * jnp.where(jnp.eye(inner.shape[-1], dtype=bool), inner, 0)
-    inner = 0.5 * (inner + adjoint(inner))
+    inner = 0.5 * (inner + adjoint(jnp.tril(inner, -1)))
     left = lax.linalg.triangular_solve(low, inner, left_side=True, lower=True, conjugate_a=True, transpose_a=True)
     return lax.linalg.triangular_solve(low, left, left_side=False, lower=True)
 

@@ -7,20 +7,19 @@ import numpy as np
 from torchlike._base.dtypes import from_np
 from torchlike._decl.op import op
 from torchlike._ops._elementwise import widely
+from torchlike._ops.distance import norm_along
 
 MODES = ("sum", "mean", "max")
 
 
 @op("embedding_renorm(Tensor self, Tensor indices, float max_norm, float norm_type) -> Tensor",
-    variants="function inplace", vjp={})  # fmt: skip
+    variants="function inplace", static="norm_type", vjp={})  # fmt: skip
 def embedding_renorm(self, indices, max_norm, norm_type):
     """``self`` with the rows at ``indices`` scaled down to a norm of at most ``max_norm``."""
     used = jnp.zeros(self.shape[0], bool).at[indices.reshape(-1)].set(True)
-    p = jnp.asarray(norm_type).astype(self.dtype)
-    norms = jnp.sum(jnp.abs(self) ** p, 1) ** (1 / p)
-    limit = jnp.asarray(max_norm).astype(self.dtype)
-    scale = jnp.where(used & (norms > limit), limit / (norms + 1e-7), 1)
-    return self * scale[:, None]
+    norms = norm_along(self, float(norm_type), (1,))
+    limit = jnp.asarray(max_norm).astype(norms.dtype)
+    return self * jnp.where(used[:, None] & (norms > limit), limit / (norms + 1e-7), 1)
 
 
 def _check_bag(weight, indices, offsets, **_):

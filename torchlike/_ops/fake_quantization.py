@@ -8,14 +8,18 @@ from torchlike._decl.op import op
 from torchlike._ops._elementwise import wide_dtype
 
 
-def _steps(self, scale, zero_point):
-    """The integers that ``self`` is rounded to, as floats, before they are clamped."""
+def _steps(self, scale, zero_point, wraps=False):
+    """The integers that ``self`` is rounded to, as floats, before they are clamped.
+
+    ``wraps``: what is no integer of 64 bits becomes the least of them.
+    """
     x = self.astype(wide_dtype(self))
     inverse = (1 / scale).astype(x.dtype)
     if not _broken(zero_point):
-        return jnp.round(x * inverse) + zero_point.astype(x.dtype)
-    steps = jnp.round(x * inverse + zero_point.astype(x.dtype))
-    return jnp.where(steps < 2.0**63, steps, -jnp.inf)  # what is no integer of 64 bits becomes the least of them
+        steps = jnp.round(x * inverse) + zero_point.astype(x.dtype)
+    else:
+        steps, wraps = jnp.round(x * inverse + zero_point.astype(x.dtype)), True
+    return jnp.where(steps < 2.0**63, steps, -jnp.inf) if wraps else steps
 
 
 def _broken(zero_point):
@@ -23,9 +27,9 @@ def _broken(zero_point):
     return jnp.issubdtype(zero_point.dtype, jnp.floating)
 
 
-def _shown(self, scale, zero_point, quant_min, quant_max, wide=np.float32):
+def _shown(self, scale, zero_point, quant_min, quant_max, wide=np.float32, wraps=False):
     """The numbers that the integers of ``self`` stand for, computed in the dtype ``wide``."""
-    steps = _steps(self, scale, zero_point)
+    steps = _steps(self, scale, zero_point, wraps)
     kept = jnp.where(steps > quant_min, jnp.where(steps < quant_max, steps, quant_max), quant_min).astype(wide)
     return ((kept - zero_point.astype(wide)) * scale.astype(wide)).astype(self.dtype)
 
@@ -61,7 +65,7 @@ def per_tensor(self, scale, zero_point, quant_min, quant_max):
         grad, self, _along(self, scale, axis), _along(self, zero_point, axis), quant_min, quant_max)})  # fmt: skip
 def per_channel(self, scale, zero_point, axis, quant_min, quant_max):
     wide = jax.dtypes.canonicalize_dtype(np.float64) if _broken(zero_point) else wide_dtype(self)
-    return _shown(self, _along(self, scale, axis), _along(self, zero_point, axis), quant_min, quant_max, wide)
+    return _shown(self, _along(self, scale, axis), _along(self, zero_point, axis), quant_min, quant_max, wide, True)
 
 
 @op("_fake_quantize_within(Tensor self, Tensor scale, Tensor zero_point, int quant_min, int quant_max) -> Tensor",

@@ -41,7 +41,9 @@ def _inverse_vjp(grad, result):
 
 
 def _singular_inverse(name):
-    def check(**arguments):
+    def check(check_errors=True, **arguments):
+        if not check_errors:
+            return None, None
         (a,) = arguments.values()
         info = first_zero(lu_pivots(a)) if a.size else jnp.zeros((), jnp.int32)
 
@@ -93,11 +95,11 @@ def inverse(self):
 @op("linalg_inv_ex(Tensor A, *, bool check_errors=False) -> (Tensor inverse, Tensor info)",
     aten={"out": "inverse"}, variants="out",
     nondiff=(1,), vjp={"A": lambda grads, inverse: _inverse_vjp(grads[0], inverse)},
+    check=_singular_inverse("linalg.inv_ex"),
     autocast={"cpu": "fp32"},
     columns=(0,))  # fmt: skip
 def linalg_inv_ex(A, check_errors):
-    """(inverse, info): info is 0, or the place of the first zero pivot of a singular matrix; raises "
-    "nothing."""
+    """(inverse, info): info is 0, or the place of the first zero pivot, an error with ``check_errors``."""
     square("linalg.inv_ex", A)
     return _inverse(A), first_zero(lu_pivots(A)) if A.size else jnp.zeros(A.shape[:-2], jnp.int32)
 
@@ -210,7 +212,9 @@ def _solve_vjp(grad, A, B_aval, result, left):
     return to_a, jnp.squeeze(to_b, -1) if vector else to_b
 
 
-def _singular_system(A, B, left):
+def _singular_system(A, B, left, check_errors=True):
+    if not check_errors:
+        return None, None
     if not A.size or A.ndim < 2 or A.shape[-1] != A.shape[-2]:
         return jnp.zeros((), bool), RuntimeError("")
     info = first_zero(lu_pivots(A))
@@ -248,13 +252,13 @@ def linalg_solve(A, B, left):
     "linalg_solve_ex(Tensor A, Tensor B, *, bool left=True, bool check_errors=False) -> (Tensor result, Tensor info)",
     variants="out",
     nondiff=(1,),
+    check=_singular_system,
     vjp={"A, B": lambda grads, A, B_aval, result, left: _solve_vjp(grads[0], A, B_aval, result, left)},
     columns=(0,),
     layout=result_layouts.solved,
 )
 def linalg_solve_ex(A, B, left, check_errors):
-    """(result, info): as ``torch.linalg.solve``; info is not 0 where A is singular; raises nothing for "
-    "that."""
+    """(result, info): as ``torch.linalg.solve``; info is not 0 where A is singular, an error with ``check_errors``."""
     out = _solve("linalg.solve_ex", A, B, left)
     return out, first_zero(lu_pivots(A)) if A.size else jnp.zeros(A.shape[:-2], jnp.int32)
 
@@ -335,7 +339,9 @@ def _minor_orders(x, low):
 
 
 def _not_positive(name):
-    def check(self, upper):
+    def check(self, upper, check_errors=True):
+        if not check_errors:
+            return None, None
         if self.ndim < 2 or self.shape[-1] != self.shape[-2] or not self.size:
             return jnp.zeros((), bool), RuntimeError("")
         low = cholesky_factor(self, upper)
@@ -400,14 +406,17 @@ def cholesky(self, upper):
     aten={"out": "L"},
     variants="out",
     nondiff=(1,),
+    check=_not_positive("linalg.cholesky_ex"),
     vjp={"self": lambda grads, L, upper: cholesky_vjp(grads[0], L, upper)},
     jvp={"self": lambda dot, L, upper: cholesky_jvp(dot, L, upper)},
     autocast={"cpu": "fp32"},
     columns=(0,),
 )
 def linalg_cholesky_ex(self, upper, check_errors):
-    """(L, info): info is 0, or the order of the first leading minor that is not positive; raises nothing "
-    "for that."""
+    """(L, info): info is 0, or the order of the first leading minor that is not positive.
+
+    That is an error with ``check_errors``.
+    """
     square("linalg.cholesky_ex", self)
     low = cholesky_factor(self, upper)
     return low, _minor_orders(adjoint(self) if upper else self, low)

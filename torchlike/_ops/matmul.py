@@ -14,6 +14,7 @@ from torchlike._decl.op import op
 from torchlike._decl.settings import reset_kernels
 from torchlike._decl.words import aten, later, unseen
 from torchlike._ops._axes import refuse
+from torchlike._ops._blend import blended, expandable, long, scaled
 from torchlike._ops._elementwise import demand_factor, is_reduced, once
 
 product = partial(op, variants="function method out", autocast="lower_precision_fp")
@@ -134,51 +135,6 @@ def _mv(name, mat, vec, wide=False):
         )
     _check(name, mat, vec)
     return _contract(mat, vec, 1, 0, wide)
-
-
-def _scale(x, number):
-    """``number * x`` in the dtype of ``x``; a number left at its default 1 costs nothing."""
-    if isinstance(number, int):
-        return x
-    return _as(number, x.dtype) * x
-
-
-def _scaled(grad, number):  # the gradient through number * x
-    return grad if isinstance(number, int) else grad * rules.conj(_as(number, grad.dtype))
-
-
-def _as(number, dtype):
-    if jnp.iscomplexobj(number) and not jnp.issubdtype(dtype, jnp.complexfloating):
-        raise RuntimeError(
-            f"value cannot be converted to type {from_np(dtype).name} without overflow: beta and alpha must be real"
-        )
-    return number.astype(dtype)
-
-
-def _blend(name, self, product, kind, beta, alpha):
-    """``beta * self + alpha * product`` as ``kind``; ``self`` counts for nothing, NaN included, where beta is 0."""
-    _expandable(name, self, product.shape)
-    if self.dtype != kind:
-        raise RuntimeError(
-            f"{name}: self and mat2 must have the same dtype, but got {from_np(self.dtype)} and {from_np(kind)}"
-        )
-    old = _scale(self.astype(product.dtype), beta)
-    if not isinstance(beta, int):
-        old = jnp.where(_as(beta, self.dtype) == 0, jnp.zeros((), old.dtype), old)
-    return (old + _scale(product, alpha)).astype(kind)
-
-
-def _expandable(name, x, shape):
-    lead = len(shape) - x.ndim
-    for i in range(x.ndim):
-        if lead < 0 or x.shape[i] not in (1, shape[lead + i]):
-            raise RuntimeError(
-                f"The expanded size of the tensor ({shape[max(lead + i, 0)] if shape else 1}) must match "
-                "the existing size "
-                f"({x.shape[i]}) at non-singleton dimension {max(lead + i, 0)}.  Target sizes: "
-                f"{list(shape)}.  Tensor sizes: "
-                f"{list(x.shape)} ({name})"
-            )
 
 
 # -- gradients of products: each is a product of the other factor, turned ----------------------------
@@ -437,9 +393,9 @@ def _batches(a, b):
 @blend("addmm(Tensor self, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1) -> Tensor",
        held="beta:wide:negative alpha:wide:negative",
        saved="alpha beta mat1 mat1_sym_sizes mat2 mat2_sym_sizes", jvp="kernel", vjp={
-           "mat1": lambda grad, mat2, alpha: _scaled(_left(grad, mat2), alpha),
-           "mat2": lambda grad, mat1, alpha: _scaled(_right(grad, mat1), alpha),
-           "self": lambda grad, beta: _scaled(grad, beta)})  # fmt: skip
+           "mat1": lambda grad, mat2, alpha: scaled(_left(grad, mat2), alpha),
+           "mat2": lambda grad, mat1, alpha: scaled(_right(grad, mat1), alpha),
+           "self": lambda grad, beta: scaled(grad, beta)})  # fmt: skip
 def addmm(self, mat1, mat2, beta, alpha):
     """``beta * self + alpha * (mat1 @ mat2)``; ``self`` is broadcast to [n, m], ignored where beta is 0.
 
@@ -448,14 +404,15 @@ def addmm(self, mat1, mat2, beta, alpha):
     tensor([[4.],
             [4.]])
     """
-    return _blend("addmm", self, _mm("addmm", mat1, mat2, "mat1", wide=True), mat1.dtype, beta, alpha)
+    product = _mm("addmm", mat1, mat2, "mat1", wide=True)
+    return blended("addmm", self, product, mat1.dtype, beta, alpha, long(mat1.dtype))
 
 
 @blend("addmv(Tensor self, Tensor mat, Tensor vec, *, Scalar beta=1, Scalar alpha=1) -> Tensor",
        held="beta alpha",
-       vjp={"mat": lambda grad, vec, alpha: _scaled(_OF_MATRIX["self"](grad, vec), alpha),
-            "vec": lambda grad, mat, alpha: _scaled(_OF_MATRIX["vec"](grad, mat), alpha),
-            "self": lambda grad, beta: _scaled(grad, beta)},
+       vjp={"mat": lambda grad, vec, alpha: scaled(_OF_MATRIX["self"](grad, vec), alpha),
+            "vec": lambda grad, mat, alpha: scaled(_OF_MATRIX["vec"](grad, mat), alpha),
+            "self": lambda grad, beta: scaled(grad, beta)},
        saved="alpha beta mat vec", autocast={"cuda": "lower_precision_fp"}, jvp="kernel")  # fmt: skip
 def addmv(self, mat, vec, beta, alpha):
     """``beta * self + alpha * (mat @ vec)``; ``self`` is broadcast to [n].
@@ -464,7 +421,8 @@ def addmv(self, mat, vec, beta, alpha):
     >>> torch.addmv(torch.zeros(2), torch.ones(2, 3), torch.ones(3), alpha=2)
     tensor([6., 6.])
     """
-    return _blend("addmv", self, _mv("addmv", mat, vec, wide=True), mat.dtype, beta, alpha)
+    product, skips = _mv("addmv", mat, vec, wide=True), long(mat.dtype) and mat.dtype.kind == "f"
+    return blended("addmv", self, product, mat.dtype, beta, alpha, skips)
 
 
 @blend("addbmm(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor",
@@ -477,15 +435,16 @@ def addbmm(self, batch1, batch2, beta, alpha):
     >>> torch.addbmm(torch.zeros(1, 1), torch.ones(5, 1, 2), torch.ones(5, 2, 1))
     tensor([[10.]])
     """
-    return _blend("addbmm", self, rules.total(_bmm("addbmm", batch1, batch2, True), 0), batch1.dtype, beta, alpha)
+    product = rules.total(_bmm("addbmm", batch1, batch2, True), 0)
+    return blended("addbmm", self, product, batch1.dtype, beta, alpha, long(batch1.dtype))
 
 
 @blend("baddbmm(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor",
        held="beta:wide:negative alpha:wide:negative",
        saved="alpha batch1 batch2 beta", jvp="kernel", vjp={
-           "batch1": lambda grad, batch2, alpha: _scaled(aten.bmm(grad, _turned(batch2)), alpha),
-           "batch2": lambda grad, batch1, alpha: _scaled(aten.bmm(_turned(batch1), grad), alpha),
-           "self": lambda grad, beta: _scaled(grad, beta)})  # fmt: skip
+           "batch1": lambda grad, batch2, alpha: scaled(aten.bmm(grad, _turned(batch2)), alpha),
+           "batch2": lambda grad, batch1, alpha: scaled(aten.bmm(_turned(batch1), grad), alpha),
+           "self": lambda grad, beta: scaled(grad, beta)})  # fmt: skip
 def baddbmm(self, batch1, batch2, beta, alpha):
     """``beta * self + alpha * (batch1 @ batch2)``, matrix by matrix; ``self`` is broadcast to [b, n, m].
 
@@ -493,7 +452,7 @@ def baddbmm(self, batch1, batch2, beta, alpha):
     >>> torch.baddbmm(torch.ones(1), torch.ones(2, 1, 3), torch.ones(2, 3, 1)).flatten()
     tensor([4., 4.])
     """
-    return _blend("baddbmm", self, _bmm("baddbmm", batch1, batch2, wide=True), batch1.dtype, beta, alpha)
+    return blended("baddbmm", self, _bmm("baddbmm", batch1, batch2, wide=True), batch1.dtype, beta, alpha)
 
 
 @blend(
@@ -520,7 +479,7 @@ def addr(self, vec1, vec2, beta, alpha):
     demand_factor("addr", self, alpha)
     product = vec1[:, None] * vec2[None, :]
     self, product = (once(x) if isinstance(n, int) else x for x, n in ((self, beta), (product, alpha)))
-    return _blend("addr", self, product, product.dtype, beta, alpha)
+    return blended("addr", self, product, product.dtype, beta, alpha)
 
 
 def _last_step_of_linear(input, weight, bias):
@@ -590,7 +549,7 @@ def linear(input, weight, bias):
     out = _contract(input, weight, input.ndim - 1, weight.ndim - 1, wide=bias is not None)
     if bias is None:
         return out
-    _expandable("linear", bias, out.shape)
+    expandable("linear", bias, out.shape)
     if bias.dtype != input.dtype:
         raise RuntimeError(
             f"linear: self and mat2 must have the same dtype, but got {from_np(bias.dtype)} and {from_np(input.dtype)} "

@@ -151,6 +151,9 @@ def kron(self, other):
 
 
 def _cross(name, a, b, axis):
+    refuse("cross", a, "b")
+    if a.dtype != b.dtype:
+        raise RuntimeError(f"{name}: expected scalar type {type_name(a)} but found {type_name(b)}; use .to(dtype)")
     if a.shape[axis] != 3 or b.shape[axis] != 3:
         raise RuntimeError(
             f"{name}: inputs dimension {axis} must have length 3. Got {a.shape[axis]} and {b.shape[axis]}"
@@ -166,7 +169,7 @@ def _same_rank(name, a, b):
         raise RuntimeError(f"{name}: inputs must have the same number of dimensions, got {a.ndim} and {b.ndim}.")
 
 
-@op("cross(Tensor self, Tensor other, int? dim=None) -> Tensor", dtype="promote", node="LinalgCrossBackward",
+@op("cross(Tensor self, Tensor other, int? dim=None) -> Tensor", node="LinalgCrossBackward",
     variants="function method out", autocast={"cuda": "promote"})  # fmt: skip
 def cross(self, other, dim):
     """The cross product along ``dim``, by default the first dimension of length 3; others are broadcast.
@@ -185,7 +188,6 @@ def cross(self, other, dim):
 
 @op(
     "linalg_cross(Tensor self, Tensor other, *, int dim=-1) -> Tensor",
-    dtype="promote",
     variants="out",
 )
 def linalg_cross(self, other, dim):
@@ -321,23 +323,50 @@ def _class_of_einsum(equation):
 def einsum(equation, tensors, path):
     """The sum of products in Einstein's notation."""
     inputs, output = parse(equation, [x.ndim for x in tensors])
-    if _class_of_einsum(equation) is None:  # products of elements promote, products of matrices do not
-        kind = tensors[0].dtype
-        for x in tensors[1:]:
-            kind = promote_types(from_np(kind), from_np(x.dtype)).np
-        tensors = [x.astype(kind) for x in tensors]
-    for x in tensors[1:]:
-        if x.dtype != tensors[0].dtype:
-            raise RuntimeError(
-                f"einsum(): expected scalar type {type_name(tensors[0])} but found {type_name(x)}; use .to(dtype)"
-            )
-    numbers: dict = {}
-    arguments = []
-    for x, labels in _narrowed(tensors, inputs):
-        arguments += [x, [numbers.setdefault(label, len(numbers)) for label in labels]]
+    terms = list(_narrowed(tensors, inputs))
+    if len({x.dtype for x in tensors}) > 1 or not is_floating(tensors[0]):
+        return _in_turn(terms, output)
     options = {"preferred_element_type": np.float32} if is_reduced(tensors[0]) and _sums_alone(inputs, output) else {}
-    out = jnp.einsum(*arguments, [numbers[label] for label in output], precision=precision(), **options)
-    return out.astype(tensors[0].dtype)
+    return _summed(terms, output, tensors[0].dtype, **options)
+
+
+def _summed(terms, output, dtype, **options):
+    """The products of the terms, summed over every label that is not in ``output``."""
+    numbers: dict = {}
+    arguments = [y for x, labels in terms for y in (x, [numbers.setdefault(c, len(numbers)) for c in labels])]
+    return jnp.einsum(*arguments, [numbers[c] for c in output], precision=precision(), **options).astype(dtype)
+
+
+def _alone(x, labels, kept, least=2):
+    """``x`` summed over the labels that are not ``kept``, in int64 if it is of integers."""
+    gone = {c for c, n in zip(labels, x.shape, strict=True) if c not in kept and n >= least}
+    if not gone:
+        return x, labels
+    left = [c for c in dict.fromkeys(labels) if c not in gone]
+    dtype = x.dtype if is_floating(x) else np.dtype("int64")
+    return _summed([(x.astype(dtype), labels)], left, dtype), left
+
+
+def _in_turn(terms, output):
+    """Term by term, for dtypes: sums of one term are int64, products of elements promote, those of matrices do not."""
+    (a, names), *rest = terms
+    for i, (b, labels) in enumerate(rest):
+        kept = {*output, *(c for _, later in rest[i + 1 :] for c in later)}
+        a, names = _alone(a, names, kept | set(labels))
+        b, labels = _alone(b, labels, kept | set(names))
+        sizes = dict(zip(labels, b.shape, strict=True))
+        if a.size and b.size and any(sizes[c] > 1 for c in sizes if c in names and c not in kept):
+            refuse("bmm", a, "b")
+            if a.dtype != b.dtype:
+                raise RuntimeError(
+                    f"einsum(): expected scalar type {type_name(a)} but found {type_name(b)}; use .to(dtype)"
+                )
+        dtype = promote_types(from_np(a.dtype), from_np(b.dtype)).np
+        left = [c for c in dict.fromkeys([*names, *labels]) if c in kept]
+        a, names = _summed([(a.astype(dtype), names), (b.astype(dtype), labels)], left, dtype), left
+    if not rest:
+        a, names = _alone(a, names, output, 0)
+    return _summed([(a, names)], output, a.dtype)
 
 
 def _sums_alone(inputs, output):
@@ -385,6 +414,7 @@ def chain(name, tensors):
             )
     if len(tensors) == 1:
         return tensors[0]
+    refuse("addmm_impl_cpu_", tensors[0], "b")
     if len(tensors) == 2:
         return jnp.matmul(*tensors, precision=precision())
     return jnp.linalg.multi_dot(tensors, precision=precision())

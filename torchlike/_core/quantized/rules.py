@@ -195,17 +195,20 @@ def _joined(call: Call) -> Tensor:
 def _between_0_and_1(call: Call) -> Tensor:
     t, v = _first(call)
     _uniform(call, v)
-    return quantized(_computed(call, _numbers), Affine(1 / 256, _LEAST[v.dtype]), v.dtype)
+    return quantized(_computed(call, _numbers), Affine(1 / _STEPS[v.dtype], _LEAST[v.dtype]), v.dtype)
 
 
 @rule("tanh")
 def _between_minus_1_and_1(call: Call) -> Tensor:
     t, v = _first(call)
     _uniform(call, v)
-    return quantized(_computed(call, _numbers), Affine(1 / 128, _LEAST[v.dtype] + 128), v.dtype)
+    return quantized(_computed(call, _numbers), Affine(2 / _STEPS[v.dtype], _MIDDLE[v.dtype]), v.dtype)
 
 
+# Of a range of length 1: how many steps it has, and which integers PyTorch takes for its start and its middle.
+_STEPS = {dtypes.quint8: 2**8, dtypes.qint8: 2**8, dtypes.qint32: 2**32}
 _LEAST = {dtypes.quint8: 0, dtypes.qint8: -128, dtypes.qint32: 0}
+_MIDDLE = {dtypes.quint8: 128, dtypes.qint8: 0, dtypes.qint32: 0}
 
 
 @rule("eq.Tensor", "ne.Tensor", "lt.Tensor", "le.Tensor", "gt.Tensor", "ge.Tensor")

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from torchlike._base import dtypes
 from torchlike._base.dims import wrap_dim
 from torchlike._core.conversion.convert import host
 from torchlike._core.sparse import kernels
@@ -298,6 +299,8 @@ def sum_dims(ctx: Any, self: Tensor, dims: tuple[int, ...]) -> Tensor:
 
 
 def _sum_over(self: Tensor, dim: Any, keepdim: bool, dtype: Any) -> Tensor:
+    if dtype is None and not (self.is_floating_point() or self.is_complex()):
+        dtype = dtypes.int64
     t = self if dtype is None else self.to(dtype)
     dims = [dim] if isinstance(dim, int) else list(dim or range(t.ndim))
     dims = sorted([wrap_dim(d, t.ndim) for d in dims])

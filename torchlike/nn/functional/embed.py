@@ -31,7 +31,7 @@ def _renormalize(weight, indices, max_norm, norm_type):
     for name, x in (("max_norm", max_norm), ("norm_type", norm_type)):
         arguments.without_grad("embedding", name, x)
     with no_grad():
-        call_inplace(ops.embedding_renorm.inplace, (alias(weight), indices, max_norm, norm_type), ())
+        call_inplace(ops.embedding_renorm.inplace, (alias(weight), indices, max_norm), (norm_type,))
 
 
 def embedding(input, weight, padding_idx=None, max_norm=None, norm_type=2.0, scale_grad_by_freq=False, sparse=False):
