@@ -12,7 +12,7 @@ from torchlike._transforms.capture.capture import Trace
 def modes() -> tuple:
     """The modes that change what operators do, beside those that select a program."""
     return (
-        precision(), default_device(), determinism.enabled, determinism.fill, state.pack, state.selective,
+        precision(), default_device(), determinism.enabled, determinism.fill, state.pack_refused, state.selective,
         anomaly.enabled, anomaly.check_nan,
     )  # fmt: skip
 

@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Any
 from torchlike._base.state import followed, state
 from torchlike._core.autograd import anomaly
 from torchlike._core.autograd import node as nodes
-from torchlike._core.tensor.tensor import Tensor, alias, value_of
+from torchlike._core.tensor.tensor import Tensor, alias, value_of, wrap
 
 if TYPE_CHECKING:
     from torchlike._core.autograd.node import Node
     from torchlike._core.typed import Edge
+    from torchlike._decl.typed import Values
 
 
 class _Never:
@@ -36,13 +37,7 @@ class Packed:
 
     def tensor(self, node: SavesTensors, position: int, made_by: Edge) -> Tensor:
         """The unpacked tensor, with the history of the one that was packed."""
-        got = self._unpacked(node)
-        if not isinstance(got, Tensor):
-            raise TypeError(
-                "Output of saved tensor unpack_hook expected to be a Tensor but got result of type "
-                f"{type(got).__name__}"
-            )
-        new = alias(got)
+        new = alias(self.unpacked(node))
         new._rg = self.requires_grad
         own = node._output_of(position)
         if own is not None:
@@ -53,7 +48,17 @@ class Packed:
             new._edge = self.edge
         return new
 
-    def _unpacked(self, node: SavesTensors) -> Any:
+    def unpacked(self, node: Node) -> Tensor:
+        """The tensor that the hook gives."""
+        got = self._given(node)
+        if not isinstance(got, Tensor):
+            raise TypeError(
+                "Output of saved tensor unpack_hook expected to be a Tensor but got result of type "
+                f"{type(got).__name__}"
+            )
+        return got
+
+    def _given(self, node: Node) -> Any:
         """What the hook gives; in a backward, ``node`` is the node that runs meanwhile."""
         task = state.task
         if task is None or task.node is not None:
@@ -63,6 +68,33 @@ class Packed:
             return followed(self.unpack)(self.object)
         finally:
             task.node = None
+
+
+class PackedValues:
+    """Values that a node saves without their tensors, each taken by the default hooks of the thread that saves them."""
+
+    __slots__ = ("packed",)
+
+    def __init__(self, values: Values) -> None:
+        pack, unpack, _ = state.pack
+        self.packed = []
+        before, state.grad = state.grad, False
+        try:
+            for value in values:
+                new = Packed()
+                new.object, new.unpack = followed(pack)(wrap(value)), unpack
+                self.packed.append(new)
+        finally:
+            state.grad = before
+
+    def unpacked(self, node: Node) -> Values:
+        """The values again, for ``node``, which saved them."""
+        return [value_of(p.unpacked(node)) for p in self.packed]
+
+
+def packs() -> bool:
+    """Whether default hooks take what this thread saves now."""
+    return state.pack is not None and state.pack_refused is not IGNORED
 
 
 class SavesTensors(nodes.Node):
@@ -267,9 +299,9 @@ _REGISTER_TWICE = (
 
 def pack_all(node: Node) -> None:
     """Apply the innermost default hooks of this thread to every tensor that ``node`` saves."""
-    hooks = state.pack
-    if hooks is None or state.pack_refused is IGNORED or not isinstance(node, SavesTensors):
+    if not packs() or not isinstance(node, SavesTensors):
         return
+    hooks = state.pack
     for position, version in enumerate(node._versions or ()):
         if version is not None and node._kept[position].__class__ is not Packed:
             node._pack(position, hooks[0], hooks[1])

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from torchlike._base.state import state
 from torchlike._core.autograd import node as nodes
-from torchlike._core.autograd.saved_tensors import FREED, SavesTensors
+from torchlike._core.autograd.saved_tensors import FREED, PackedValues, SavesTensors, packs
 from torchlike._core.tensor.tensor import wrap
 from torchlike._decl.derive import Derived
 from torchlike._executor import immediate
@@ -21,7 +21,8 @@ class CompiledFunctionBackward(nodes.Node):
 
     Attributes:
         program: maps residuals and gradients of the roots to those of ``_edges``; None if the function ran
-            backward itself and freed its graph. residuals: what the first half left for it.
+            backward itself and freed its graph. residuals: what the first half left for it, PackedValues
+            where hooks have taken it.
         metas: (shape, dtype) of each root.
     """
 
@@ -30,7 +31,8 @@ class CompiledFunctionBackward(nodes.Node):
     def __init__(
         self, program: Callable[..., Any] | None, residuals: Any, metas: Sequence[Any], edges: list[Any]
     ) -> None:
-        self.program, self.residuals, self.metas, self._edges = program, residuals, metas, edges
+        self.program, self.metas, self._edges = program, metas, edges
+        self.residuals = PackedValues(residuals) if residuals is not None and packs() else residuals
         self._arity, self._seq, self._ex = len(metas), nodes.next_sequence(), None
         if nodes.WATCHERS:
             nodes.watch(self)
@@ -49,13 +51,14 @@ class CompiledFunctionBackward(nodes.Node):
     def _kept(self) -> Any:
         if self.residuals is None:
             raise RuntimeError(FREED)
-        return self.residuals
+        return self.residuals.unpacked(self) if type(self.residuals) is PackedValues else self.residuals
 
     def _apply_tensors(self, grads: Grads, call: Callable[..., Any], made_by: Edge = None) -> list[Any]:
         """Below transforms; what it gives has no history."""
         if state.grad:
             raise RuntimeError(self._refusal)
-        residuals, n = self._kept(), len(self.residuals)
+        residuals = self._kept()
+        n = len(residuals)
         pairs = zip(grads, self.metas, strict=True)
         seeds = [wrap(immediate.zeros(m.shape, m.dtype)) if g is None else g for g, m in pairs]
         run = Derived("compiled_backward", self.name(), lambda *v: tuple(self.program(list(v[:n]), list(v[n:]))))

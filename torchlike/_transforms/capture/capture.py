@@ -137,6 +137,8 @@ class Trace:
         self.keyed: set[int] = set()
         self.hidden: list[Tensor] = []
 
+        # hooks from outside take what the program's node saves, not what its tracing does
+        pack, state.pack = state.pack, None
         modes = Modes()
 
         def body() -> tuple[Any, ...]:
@@ -166,6 +168,7 @@ class Trace:
             self.record.rewind()
             raise
         finally:
+            state.pack = pack
             self.record.close(failed)
         self._read(closed)
         self.record.argument = None  # no cycle keeps the first call's arguments
