@@ -43,6 +43,9 @@ PARSED = [
     "foo(int x=1.5, int y=True, bool z=1, float w=True, str v=1, Tensor? u=3) -> ()",
     "foo(DeviceIndex a, SymInt b, number c, NoneType d, Capsule e, AnyEnumType f) -> ()",
     "foo(__torch__.torch.classes.quantized.Conv2dPackedParamsBase q) -> ()",
+    "foo(Tensor! x, Tensor(a!) y, Tensor !? z, *, Tensor! out) -> (Tensor!, Tensor(a!))",
+    "foo(Tensor![] x, Tensor[]! y, int! z) -> Tensor![]",
+    "foo(Dict(str, Tensor!) x, (Tensor(a), Tensor[](b!)) y, Tensor! z) -> ()",
 ]
 
 REFUSED = [
@@ -56,7 +59,8 @@ REFUSED = [
     "foo(SymFloat d) -> ()", "foo(float i=inf)->()", "foo(int i=9223372036854775808)->()",
     "foo(MemoryFormat l=channels_last)->()", "foo(Device d=cpu)->()", "foo(Device d=None)->()", "foo(int l=Sum)->()",
     "foo(str[] s=['a'])->()", "foo(int?[] s=[])->()", "foo(Tensor[] s=[])->()", "foo(int x) -> (int, )",
-    "foo(Tensor(a!|b) x)->()", "foo(Tensor(!) x)->()", "foo(Tensor() x)->()", "foo(Tensor x) - > Tensor",
+    "foo(Tensor(a!|b) x)->()", "foo(Tensor(!) x)->()", "foo(Tensor!! x)->()", "foo(Tensor?! x)->()",
+    "foo(Tensor(a)! x)->()", "foo(Tensor($0!) x)->()", "foo(Tensor() x)->()", "foo(Tensor x) - > Tensor",
     "foo(Tensor x;)->()", "foo(Tensor x @)->()", "foo.a.b(Tensor x)->()", "foo:bar(Tensor x)->()",
     "ns::.x(Tensor x)->()",
     "foo.(Tensor x)->()", "foo(Tensor if)->()", "foo(Tensor None)->()", "foo.in(Tensor x)->()", "and(Tensor x) -> ()",

@@ -59,6 +59,7 @@ def of_code(code: int) -> dtype:
 class _Parser:
     def __init__(self, text: str) -> None:
         self.text, self.at = text, 0
+        self.unnamed = 0  # places written to that the text gives no name
         self.kind = self.value = ""
         self.start = self.end = 0  # of the current token, and of the one before
         self.advance()
@@ -200,9 +201,11 @@ class _Parser:
             arg._written = self.text[start : self.end]
         return arg
 
-    def type(self) -> tuple[str, SchemaType, SchemaType, int | None, AliasInfo | None]:
+    def type(self, inside: bool = False) -> tuple[str, SchemaType, SchemaType, int | None, AliasInfo | None]:
+        """A type; ``inside`` another, what it shares is read and left out."""
         spelt, kind, real = self.base()
         alias, text = self.alias()
+        text = "" if inside else text
         spelt += text
         length = None
         while True:
@@ -218,7 +221,7 @@ class _Parser:
                 if alias is not None:
                     alias = AliasInfo([], [], alias.is_write)
                 again, text = self.alias()
-                alias, spelt = again or alias, spelt + text
+                alias, spelt = again or alias, spelt + ("" if inside else text)
                 if length is not None and self.kind == "[":
                     self.expected("ident")
             elif self.took("?"):
@@ -230,9 +233,9 @@ class _Parser:
     def base(self) -> tuple[str, SchemaType, SchemaType]:
         if self.kind == "(":
             self.advance()
-            inner = [self.type()]
+            inner = [self.type(inside=True)]
             while self.took(","):
-                inner.append(self.type())
+                inner.append(self.type(inside=True))
             self.take(")")
             spelt = f"({', '.join(t[0] for t in inner)})"
             return spelt, SchemaType("Tuple", *(t[1] for t in inner)), SchemaType("Tuple", *(t[2] for t in inner))
@@ -255,15 +258,17 @@ class _Parser:
         return _SPELT.get(name, name), kind, SchemaType(name) if name in _REAL else kind
 
     def alias(self) -> tuple[AliasInfo | None, str]:
-        """``(a!)``, ``(a -> b|c)`` or nothing, and its spelling."""
-        if self.kind != "(":
+        """``(a!)``, ``(a -> b|c)``, ``!`` for a set of its own, or nothing, and its spelling."""
+        if self.took("!"):
+            found = AliasInfo([f"${self.unnamed}"], [], True)
+            self.unnamed += 1
+        elif self.took("("):
+            before = self.alias_set()
+            is_write = self.took("!")
+            found = AliasInfo(before, self.alias_set() if self.took("arrow") else before, is_write)
+            self.take(")")
+        else:
             return None, ""
-        self.advance()
-        before = self.alias_set()
-        is_write = self.took("!")
-        after = self.alias_set() if self.took("arrow") else before
-        self.take(")")
-        found = AliasInfo(before, after, is_write)
         return found, f"({found._text})"
 
     def alias_set(self) -> list[str]:
