@@ -130,6 +130,8 @@ torch.cuda.init()
 torch.cuda.ipc_collect()
 torch._C._get_accelerator()
 torch._C._get_accelerator(True)
+torch._C._has_cuda, torch._C._has_cudnn, torch._C._has_mps, torch._C._has_xpu, torch._C._has_magma
+torch._C.has_lapack, torch._C.has_mkl, torch._C.has_openmp, torch._C.has_spectral, torch._C._has_cusparselt
 [torch._C._is_alias_of(a, b) for a in [torch.ones(3)] for b in (a, a[1:], a.detach(), a.view(3, 1), a.clone())]
 [torch._C._is_alias_of(a, a.view(0)) for a in [torch.empty(0)]], torch._C._is_alias_of(torch.empty(0), torch.empty(0))
 torch._C._is_alias_of(torch.ones(1).to_sparse(), torch.ones(1)), torch._C._is_alias_of(*[torch.ones(1).to("meta")] * 2)

@@ -93,7 +93,11 @@ from torchlike.interop.checkpoints.records import PyTorchFileReader as PyTorchFi
 from torchlike.interop.checkpoints.records import PyTorchFileWriter as PyTorchFileWriter
 from torchlike.interop.lazy import on_first_use
 
-__getattr__, __dir__ = on_first_use(__name__)
+_BUILT = (
+    "_has_cuda", "_has_cudnn", "_has_cusparselt", "_has_eigen_sparse", "_has_kleidiai", "_has_magma", "_has_mkldnn",
+    "_has_mkldnn_acl", "_has_mps", "_has_xpu", "has_lapack", "has_mkl", "has_openmp", "has_spectral",
+)  # fmt: skip
+__getattr__, __dir__ = on_first_use(__name__, dict.fromkeys(_BUILT, "_built"))
 
 __all__ = [
     "Argument", "DispatchKey", "DispatchKeySet", "FunctionSchema", "Generator", "Size", "TensorBase",
