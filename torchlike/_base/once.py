@@ -1,6 +1,5 @@
 """Warnings that are given once in the life of a process, unless every one is wanted."""
 
-import warnings
 from typing import TYPE_CHECKING
 
 from .bits import NARROW, X64
@@ -13,19 +12,17 @@ _given: set[str] = set()
 _always = False
 
 
-def warn_once(message: str, category: type[Warning] = UserWarning, *, stacklevel: int = 2) -> None:
-    """Warn with ``message`` the first time that it is given."""
+def warn_once(message: str, category: type[Warning] = UserWarning) -> None:
+    """Warn with ``message``, at the user's line, the first time that it is given."""
     if _always or message not in _given:
         _given.add(message)
-        warnings.warn(message, category, stacklevel=stacklevel + 1)
+        warn(message, category)
 
 
 def discarding(dtype: "dtype") -> None:
     """Say once that complex numbers become those of ``dtype``; bool keeps whether they are 0."""
     if not dtype.is_complex and str(dtype) != "torch.bool":
-        warn_once(
-            "Casting complex values to real discards the imaginary part; give x.real if that is meant", stacklevel=4
-        )
+        warn_once("Casting complex values to real discards the imaginary part; give x.real if that is meant")
 
 
 def set_warn_always(b: bool, /) -> None:

@@ -30,7 +30,6 @@ def share_memory_(self):
         warn_once(
             "share_memory_(): other processes get copies of the tensor here; what one of them changes, the others do "
             "not see. Send results back through a queue instead.",
-            stacklevel=3,
         )
     importlib.import_module("torchlike.multiprocessing")  # which says how tensors are sent, and loads slowly
     return self

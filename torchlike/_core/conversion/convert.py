@@ -204,7 +204,6 @@ def warn_of_read_only(array: np.ndarray) -> None:
         warn_once(
             "The given NumPy array is non-writable. The tensor reads its memory, but a change of the tensor will not "
             "be seen there; copy the array if that is not meant.",
-            stacklevel=3,
         )
 
 
@@ -517,7 +516,6 @@ def _warn_of_grad(t: Tensor) -> None:
         warn_once(
             "Converting a tensor with requires_grad=True to a scalar may lead to unexpected behavior.\n"
             "Consider using tensor.detach() first.",
-            stacklevel=4,
         )
 
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Sequence
 from typing import Any
 
 import torchlike._base.dtypes as dtypes
+from torchlike._base.frames import warn
 from torchlike._core.conversion.factories import zeros
 from torchlike._core.tensor.tensor import Tensor
 from torchlike._functions._install import FUNCTIONS as _F
@@ -39,9 +39,8 @@ def _canonical_mask(
     if mask.dtype is not dtypes.bool and not floating:
         raise AssertionError(f"only bool and floating types of {mask_name} are supported, but got {mask.dtype}")
     if check_other and other_type is not None and mask.dtype is not other_type:
-        warnings.warn(
+        warn(
             f"Support for mismatched {mask_name} and {other_name} is deprecated. Use same type for both instead.",
-            stacklevel=2,
         )
     if floating:
         return mask

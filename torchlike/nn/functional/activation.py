@@ -6,6 +6,7 @@ from functools import partial
 import numpy as np
 
 import torchlike._base.dtypes as dtypes
+from torchlike._base.frames import warn
 from torchlike._base.state import state
 from torchlike._core.conversion.convert import host as values_of
 from torchlike._core.conversion.numbers import demand_held, fitting
@@ -410,7 +411,7 @@ def gumbel_softmax(logits, tau=1, hard=False, eps=1e-10, dim=-1):
     tensor([1., 1.])
     """
     if eps != 1e-10:
-        warnings.warn("`eps` parameter is deprecated and has no effect.", stacklevel=2)
+        warn("`eps` parameter is deprecated and has no effect.")
     words = draw("gumbel_softmax", None, place_of(logits), partial(host.exponential, host.Place.like(logits)))
     noise = call(ops.gumbel, (logits.detach(), words), ())
     soft = softmax((logits + noise) / tau, dim)

@@ -1,9 +1,9 @@
 """Attention."""
 
-import warnings
 from functools import partial
 
 from torchlike._base import dtypes
+from torchlike._base.frames import warn
 from torchlike._core.dispatch.dispatch import call
 from torchlike._core.dispatch.observers import watched
 from torchlike._core.tensor.arguments import bools
@@ -114,9 +114,8 @@ def _checked_mask(mask, name, other, other_name):
     if mask.dtype is not dtypes.bool and not mask.is_floating_point():
         raise AssertionError(f"only bool and floating types of {name} are supported, not {mask.dtype}")
     if other is not None and mask.dtype is not other.dtype:
-        warnings.warn(
+        warn(
             f"Support for mismatched {name} and {other_name} is deprecated. Use same type for both instead.",
-            stacklevel=4,
         )
     return mask
 

@@ -1,8 +1,8 @@
 """Dropout."""
 
-import warnings
 from functools import partial
 
+from torchlike._base.frames import warn
 from torchlike._core.dispatch.dispatch import call
 from torchlike._core.tensor.arguments import bools, without_grad
 from torchlike._functions import host_samples as host
@@ -69,13 +69,12 @@ def _of_channels(name, input, p, training, inplace):
 
 def _warn_shape(name, n, input):
     if input.ndim not in (n + 1, n + 2):
-        warnings.warn(
+        warn(
             f"{name}: Received a {input.ndim}-D input to {name}, which is deprecated and will result in an "
             "error in a "
             f"future release. It drops channels of inputs with {n} spatial dimensions, a channel dimension "
             "and perhaps a "
             f"batch dimension ({n + 1}-D or {n + 2}-D); use dropout for other inputs.",
-            stacklevel=3,
         )
 
 
@@ -112,13 +111,12 @@ def dropout2d(input, p=0.5, training=True, inplace=False):
     bools("dropout2d", training=training)
     _check("dropout2d", p)
     if input.ndim == 3:
-        warnings.warn(
+        warn(
             "dropout2d: Received a 3D input to dropout2d and assuming that channel-wise 1D dropout "
             "behavior is desired: "
             "input is interpreted as shape (N, C, L), where C is the channel dim. Use dropout1d for [C, L] "
             "or [N, C, L], and a "
             "batch dimension for one image.",
-            stacklevel=2,
         )
     else:
         _warn_shape("dropout2d", 2, input)

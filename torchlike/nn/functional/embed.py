@@ -1,7 +1,6 @@
 """Embeddings."""
 
-import warnings
-
+from torchlike._base.frames import warn
 from torchlike._base.state import no_grad
 from torchlike._core.conversion.factories import arange
 from torchlike._core.dispatch.dispatch import call
@@ -108,10 +107,9 @@ def embedding_bag(
     """
     bools("embedding_bag", scale_grad_by_freq=scale_grad_by_freq, sparse=sparse)
     if weight.dtype.is_floating_point is False and input.is_floating_point():
-        warnings.warn(
+        warn(
             "Argument order of nn.functional.embedding_bag was changed. Usage `embedding_bag(weight, "
             "input, ...)` is deprecated, and should now be `embedding_bag(input, weight, ...)`.",
-            stacklevel=2,
         )
         weight, input = input, weight
     indices, offsets, factors = _bag_layout(input, offsets, per_sample_weights)

@@ -1,9 +1,9 @@
 """Losses of ``torch.nn.functional``."""
 
 import math
-import warnings
 
 from torchlike._base import dtypes
+from torchlike._base.frames import warn
 from torchlike._base.state import state
 from torchlike._core.dispatch.dispatch import call
 from torchlike._core.tensor import arguments
@@ -219,11 +219,10 @@ def linear_cross_entropy(
 
 def _warn_shapes(input, target):
     if target.size() != input.size():
-        warnings.warn(
+        warn(
             f"Using a target size ({target.size()}) that is different to the input size ({input.size()}). "
             "This will likely "
             "lead to incorrect results due to broadcasting. Please ensure they have the same size.",
-            stacklevel=4,
         )
 
 
@@ -361,13 +360,12 @@ def kl_div(input, target, size_average=None, reduce=None, reduction="mean", log_
     bools("kl_div", log_target=log_target)
     if size_average is None and reduce is None and reduction in ("mean", "batchmean"):
         if reduction == "mean":
-            warnings.warn(
+            warn(
                 "reduction: 'mean' divides the total loss by both the batch size and the support size. "
                 "'batchmean' divides "
                 "only by the batch size, and aligns with the KL div math definition. 'mean' will be changed "
                 "to behave the "
                 "same as 'batchmean' in the next major release.",
-                stacklevel=2,
             )
         mode = 2 if reduction == "batchmean" else 1
     else:

@@ -1,7 +1,6 @@
 """Interpolation, sampling, shuffles and sliding blocks."""
 
-import warnings
-
+from torchlike._base.frames import warn
 from torchlike._core.dispatch.bind import FUNCTIONS
 from torchlike._core.dispatch.dispatch import call
 from torchlike._core.tensor import arguments
@@ -122,34 +121,31 @@ def _target(input, n, size, scale_factor, recompute_scale_factor):
 
 def upsample(input, size=None, scale_factor=None, mode="nearest", align_corners=None):
     """:func:`interpolate`, under its old name."""
-    warnings.warn("`nn.functional.upsample` is deprecated. Use `nn.functional.interpolate` instead.", stacklevel=2)
+    warn("`nn.functional.upsample` is deprecated. Use `nn.functional.interpolate` instead.")
     return interpolate(input, size, scale_factor, mode, align_corners)
 
 
 def upsample_nearest(input, size=None, scale_factor=None):
     """:func:`interpolate` with mode nearest, under its old name."""
-    warnings.warn(
+    warn(
         "`nn.functional.upsample_nearest` is deprecated. Use `nn.functional.interpolate` instead.",
-        stacklevel=2,
     )
     return interpolate(input, size, scale_factor, mode="nearest")
 
 
 def upsample_bilinear(input, size=None, scale_factor=None):
     """:func:`interpolate` with mode bilinear and aligned corners, under its old name."""
-    warnings.warn(
+    warn(
         "`nn.functional.upsample_bilinear` is deprecated. Use `nn.functional.interpolate` instead.",
-        stacklevel=2,
     )
     return interpolate(input, size, scale_factor, mode="bilinear", align_corners=True)
 
 
 def _corners(name, align_corners):
     if align_corners is None:
-        warnings.warn(
+        warn(
             f"{name}: align_corners is not given; the default is False (PyTorch before 1.3 had True). Give "
             "it to silence this warning.",
-            stacklevel=3,
         )
     return bool(align_corners)
 
@@ -230,10 +226,9 @@ def affine_grid(theta, size, align_corners=None):
     if min(size) <= 0:
         raise ValueError(f"Expected non-zero, positive output size. Got {tuple(size)}")
     if align_corners and 1 in size[2:]:
-        warnings.warn(
+        warn(
             "affine_grid(): along a dimension of one element, align_corners=True puts that element in the middle (at "
             "0), which is rarely meant. See the documentation of affine_grid for details.",
-            stacklevel=2,
         )
     return call(grids.affine_grid_generator, (theta,), (tuple(size), corners))
 
