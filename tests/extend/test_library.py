@@ -425,10 +425,6 @@ def test_get_kernel():
             lambda t: t.library.Library("_", "IMPL").fallback(plus(1)),
             "fallback.. is not supported; .*TorchDispatchMode",
         ),
-        (
-            lambda t: t.library.triton_op("a::b", plus(1), mutates_args=()),
-            r"does not run Triton kernels.*pallas.*jax_op\(\)",
-        ),
         (lambda t: t.library.wrap_triton(plus(1)), r"does not run Triton kernels.*pallas.*jax_op\(\)"),
         (lambda t: t.ops.load_library("x.so"), "load_library"),
     ],
@@ -576,3 +572,20 @@ def test_a_string_annotation_is_looked_up_in_the_module():
         ValueError, match="Parameter x has unsupported type <class 'numpy.ndarray'>.*valid types are: Tensor, int"
     ):
         torchlike.library.infer_schema(f, mutates_args=())
+
+
+def test_operators_for_triton_run_their_function():
+    def script(t):
+        def twice(x: t.Tensor, n: int = 2) -> t.Tensor:
+            return t.sin(x) * n
+
+        def add(x: t.Tensor) -> None:
+            x.add_(1)
+
+        f = t.library.triton_op(f"{space()}::twice", twice, mutates_args=())
+        f.register_autograd(lambda ctx, g: (g * 7, None))
+        x, z = t.ones(2, requires_grad=True), t.zeros(1)
+        t.library.triton_op(f"{space()}::add", mutates_args={"x"})(add)(z)
+        return f(x, 3), t.autograd.grad(f(x).sum(), x), f(t.ones(2, device="meta")).shape, z
+
+    agree(script)

@@ -9,7 +9,7 @@ from typing import Any, NoReturn
 from torchlike._base.dtypes import dtype
 from torchlike._core.autocast.settings import is_autocast_available
 from torchlike._library import derivative, keys, registry
-from torchlike._library.custom_ops import DeviceTypes, definition_of, set_autocast
+from torchlike._library.custom_ops import DeviceTypes, custom_op, definition_of, set_autocast
 from torchlike._library.library import Library, demand_ours, set_fake
 from torchlike._library.operator import Operator
 
@@ -197,13 +197,25 @@ def register_autocast(op: Any, device_type: str, cast_inputs: dtype, /, *, lib: 
     set_autocast(registry.demand(name), device_type, cast_inputs)
 
 
-def triton_op(name: str, fn: Callable | None = None, /, *, mutates_args: Any, schema: str | None = None) -> NoReturn:
-    """Triton is not supported: NotImplementedError. Write the kernel in Pallas; see :func:`jax_op`."""
-    raise NotImplementedError(
-        f"triton_op({name!r}): torchlike does not run Triton kernels; write it with jax.experimental.pallas and "
-        "declare it "
-        "with torch.library.jax_op()"
-    )
+def triton_op(name: str, fn: Callable | None = None, /, *, mutates_args: Any, schema: str | None = None) -> Any:
+    """:func:`custom_op` whose function serves the meta device, too.
+
+    Triton kernels do not run: :func:`wrap_triton` refuses in the function, on devices where it calls one.
+
+    >>> import torchlike as torch
+    >>> @torch.library.triton_op("docs::twice", mutates_args=())
+    ... def twice(x: torch.Tensor) -> torch.Tensor:
+    ...     return x * 2
+    >>> twice(torch.ones(2)), twice(torch.ones(2, device="meta")).shape
+    (tensor([2., 2.]), torch.Size([2]))
+    """
+
+    def made(function: Callable) -> Any:
+        found = custom_op(name, function, mutates_args=mutates_args, schema=schema)
+        found.register_fake(function)
+        return found
+
+    return made if fn is None else made(fn)
 
 
 def wrap_triton(triton_kernel: Callable, /) -> NoReturn:
