@@ -321,3 +321,41 @@ def test_checkpoint_param_used_in_out(t):
     o = C(lambda a: (a * w).exp(), x, use_reentrant=False)
     (o * w).sum().backward()
     return (w.grad, x.grad)
+
+
+def _drawing(t):
+    """Functions of a (3, 2, 6) tensor that draw random numbers, each as a module."""
+
+    class First(t.nn.Module):
+        def __init__(self, inner, times=1):
+            super().__init__()
+            self.inner, self.times = inner, times
+
+        def forward(self, x):
+            return self.inner(*[x] * self.times)[0]
+
+    nn = t.nn
+    recurrent = [
+        First(kind(6, 6, num_layers=2, dropout=0.3, bidirectional=twice))
+        for kind in (nn.LSTM, nn.GRU, nn.RNN)
+        for twice in (False, True)
+    ]
+    attention = First(nn.MultiheadAttention(6, 2, dropout=0.3), 3)
+    layer = nn.TransformerEncoderLayer(6, 2, 8)
+    # PyTorch computes the gradient of RReLU from memory that nothing was written to
+    return [*recurrent, attention, layer, nn.Dropout(), nn.Dropout1d(), nn.AlphaDropout()]
+
+
+@story
+def test_checkpoint_draws_again_what_it_drew(t):
+    t.manual_seed(0)
+    seen = []
+    for module in _drawing(t):
+        module.double()
+        for step in range(3):
+            x = t.linspace(-1, 1, 36, dtype=t.float64).reshape(3, 2, 6).requires_grad_()
+            module.zero_grad()
+            y = t.utils.checkpoint.checkpoint(module, x * (step + 1), use_reentrant=False)
+            y.pow(2).sum().backward()
+            seen += [y.detach(), x.grad, *[p.grad for p in module.parameters()]]
+    return seen

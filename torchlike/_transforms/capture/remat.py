@@ -28,7 +28,7 @@ from torchlike._core.dispatch.layers import AGAIN
 from torchlike._core.overrides.torch_function import unseen
 from torchlike._core.tensor.mutation import become, lend
 from torchlike._core.tensor.storage import holding
-from torchlike._core.tensor.tensor import Tensor, value_of, wrap
+from torchlike._core.tensor.tensor import Tensor, value_of
 from torchlike._executor.immediate import Abstract
 from torchlike._executor.pending import Pending, all_settled
 
@@ -153,11 +153,11 @@ class Again:
             state.active = (state.active & ~REMAT) | bit
 
     def read(self, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
-        """The inputs of a call, with what comes from outside behind the fence."""
+        """The inputs of a call, with tensors from outside behind the fence; arrays of the host stay, as none is saved."""
         for x in inputs:
             if isinstance(x, Tensor) and id(x._storage) not in self.own and id(x._storage) not in self.fenced:
                 self._replace(x)
-        return tuple([wrap(self.behind(np.asarray(x))) if isinstance(x, np.ndarray) else x for x in inputs])
+        return inputs
 
     def behind(self, value: Any) -> Any:
         """The array behind the fence."""
