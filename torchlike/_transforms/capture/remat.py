@@ -153,7 +153,7 @@ class Again:
             state.active = (state.active & ~REMAT) | bit
 
     def read(self, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
-        """The inputs of a call, with tensors from outside behind the fence; no array of the host is saved, so they stay."""
+        """The inputs of a call, with tensors from outside behind the fence; arrays of the host, never saved, stay."""
         for x in inputs:
             if isinstance(x, Tensor) and id(x._storage) not in self.own and id(x._storage) not in self.fenced:
                 self._replace(x)
