@@ -51,7 +51,7 @@ def up_to_date(t: Tensor) -> None:
     """Let a view from outside have the history that its base gives it, which may have changed since it was asked."""
     before = capture = state.capture
     while capture is not None:
-        if id(t._diff.base) in capture.fields:  # which are put back at its end
+        if capture.repeats or id(t._diff.base) in capture.fields:  # a body renews it itself; fields are put back
             return
         capture = capture.outer
     state.capture = None
