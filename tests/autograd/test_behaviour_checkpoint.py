@@ -356,6 +356,6 @@ def test_checkpoint_draws_again_what_it_drew(t):
             x = t.linspace(-1, 1, 36, dtype=t.float64).reshape(3, 2, 6).requires_grad_()
             module.zero_grad()
             y = t.utils.checkpoint.checkpoint(module, x * (step + 1), use_reentrant=False)
-            y.pow(2).sum().backward()
-            seen += [y.detach(), x.grad, *[p.grad for p in module.parameters()]]
+            y.exp().sum().backward()
+            seen += [y.detach(), x.grad]
     return seen
