@@ -301,9 +301,7 @@ class Tensor(TensorBase, Methods):
         if state.active and state.levels:
             return state.levels[-1].data(self)
         new = self.detach() if state.dispatch_modes or self.__class__ is not Tensor else alias(self)
-        if self._vc is not UNTRACKED:
-            new._vc = Version()
-        return new
+        return versioned(new)
 
     @data.setter
     def data(self, other: Tensor) -> None:
@@ -417,6 +415,13 @@ def wrap(value: Any) -> Tensor:
     t._rg = False
     t._view = t._cache = t._edge = t._grad = t._acc = t._diff = t._ex = None
     return t
+
+
+def versioned(new: Tensor) -> Tensor:
+    """``new``, an alias, with a version counter of its own."""
+    if new._vc is not UNTRACKED:
+        new._vc = Version()
+    return new
 
 
 def alias(t: Tensor, cls: type = Tensor) -> Tensor:

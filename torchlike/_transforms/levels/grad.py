@@ -29,7 +29,7 @@ from torchlike._core.overrides.torch_function import unseen
 from torchlike._core.tensor.mutation import become, bump, store
 from torchlike._core.tensor.shared_memory import Shared
 from torchlike._core.tensor.storage import Storage
-from torchlike._core.tensor.tensor import Tensor, alias, value_of, wrap
+from torchlike._core.tensor.tensor import Tensor, alias, value_of, versioned, wrap
 from torchlike._core.tensor.views import View, reader
 from torchlike._executor.level import LevelValue
 from torchlike._ops import shape as shapes
@@ -369,8 +369,15 @@ class GradLevel(Level):
         return new
 
     def data(self, t: Tensor) -> Tensor:
-        """``t.data``."""
-        return self.detach(t) if self.holds(t) else super().data(t)
+        """``t.data``: without its history here, with that at the levels below."""
+        if not self.holds(t):
+            return super().data(t)
+        new = versioned(alias(t))
+        if self.tracks:
+            with level_below(self):
+                self.stands(new, self.lower(t))
+        self.made.append(weakref.ref(new))
+        return new
 
     # -- the end ------------------------------------------------------------------------------------
     @unseen

@@ -14,6 +14,7 @@ from weakref import WeakKeyDictionary, WeakSet
 
 from torchlike._base.layout import contiguous_strides, numel
 from torchlike._base.state import state
+from torchlike._core.autograd import node as nodes
 from torchlike._core.autograd.operator_node import OpNode
 from torchlike._core.dispatch.dispatch import call
 from torchlike._core.dispatch.inplace import call_inplace
@@ -21,7 +22,7 @@ from torchlike._core.dispatch.view_calls import call_view
 from torchlike._core.overrides.torch_function import unseen
 from torchlike._core.tensor.memory_order import restride
 from torchlike._core.tensor.mutation import extras_of
-from torchlike._core.tensor.tensor import Tensor, wrap
+from torchlike._core.tensor.tensor import Tensor, versioned, wrap
 from torchlike._core.tensor.views import reader
 from torchlike._decl.batch import diff_outputs, smooth, tangent
 from torchlike._executor import immediate
@@ -108,7 +109,11 @@ class JvpLevel(Level):
         op, form, inputs, static = made
         tangents = [self.of(x) for x in inputs]
         if all(t is None for t in tangents) or not self.thread.enabled:
-            return made.run()
+            out = made.run()
+            if not form.fresh and self.kept(inputs[0])[0] is NONE:  # nor has a view of a primal a tangent
+                for o in _tuple(out):
+                    self.put(o, NONE)
+            return out
         if form.writes:
             return self.inplace(op, inputs, static, tangents)
         out = made.run()
@@ -260,6 +265,14 @@ class JvpLevel(Level):
         new = call_view(views.alias, (t,), ())
         self.put(new, NONE)
         return new
+
+    def data(self, t: Tensor) -> Tensor:
+        """``t.data``: without its tangent here, with the derivatives of the levels below."""
+        if not self.functional or not self.holds(t):
+            return super().data(t)
+        with level_below(self):
+            new = self.primal(t)
+        return new if nodes.requires_grad(t) else versioned(new)  # what a node keeps must not change unseen
 
     @unseen
     def dual(self, primal: Tensor, dot: Tensor) -> Tensor:
