@@ -142,3 +142,36 @@ def test_an_argument_keeps_its_gradient(by):
             told += [numbers(weight.grad), numbers(y.grad), y.retains_grad]
         found.append(told)
     same(*found)
+
+
+def _backward_into(given):
+    """A leaf in a container, replaced between calls, gets gradients; ``given`` chooses the argument."""
+
+    def story(wrap):
+        held = {"w": torch.ones(2, 3, requires_grad=True), "log": []}
+
+        def f(x):
+            (x * held["w"]).sum().backward()
+            held["log"].append(len(held["log"]))
+            return x + len(held["log"])
+
+        run, found = wrap(f), []
+        for i in range(7):
+            if i in (2, 5):
+                held["w"] = torch.full((2, 3), float(i), requires_grad=True)
+            found += [run(given(held)).clone(), held["w"].grad.clone()]
+        return found
+
+    return story
+
+
+GIVEN = {
+    "a_tensor": lambda held: torch.ones(2, 3),
+    "its_gradient": lambda held: torch.ones(2, 3) if held["w"].grad is None else held["w"].grad,
+    "a_view_of_its_gradient": lambda held: torch.ones(3) if held["w"].grad is None else held["w"].grad[1],
+}
+
+
+@pytest.mark.parametrize("given", GIVEN)
+def test_backward_into_a_leaf_that_is_replaced(given):
+    never_stale(_backward_into(GIVEN[given]))

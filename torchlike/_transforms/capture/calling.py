@@ -212,9 +212,9 @@ def sharing(program: Program, trace: Trace) -> Callable[..., Any]:
     terms = trace.sharing.terms(leaves, w.keep)
     if program.arg_writes or program.grad_writes:
         given = [i for i, x in enumerate(leaves) if isinstance(x, Tensor)]
-        terms += [
-            f"leaves[{i}]._storage is not {_tensor(w, h)}._grad._storage" for h in program.with_grad for i in given
-        ]
+        read = {len(leaves) + k: f"{w.keep(g)}()" for k, g in enumerate(trace.getters)}  # not among the given ones yet
+        holders = [read.get(h.arg) or _tensor(w, h) for h in program.with_grad]
+        terms += [f"leaves[{i}]._storage is not {h}._grad._storage" for h in holders for i in given]
     w.add(f"return {' and '.join(terms) or 'True'}")
     return w.function("def run(leaves):")
 
