@@ -17,7 +17,9 @@ import pytest
 import torchlike as torch
 from torchlike import nn
 
-OWN = frozenset((*torch.Tensor.__slots__, "__getstate__", "__dir__", "__doc__", "__module__", "__class__"))
+OWN = frozenset((
+    *torch.Tensor.__slots__, "__getstate__", "__dir__", "__doc__", "__module__", "__class__", "__init_subclass__",
+))  # fmt: skip
 ADDRESSES = frozenset(("_cdata", "data_ptr", "const_data_ptr", "mutable_data_ptr", "__hash__", "__jax_array__", "jax"))
 ERRORS = (AttributeError, RuntimeError, TypeError, ValueError, NotImplementedError)
 
