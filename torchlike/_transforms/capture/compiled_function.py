@@ -25,7 +25,7 @@ from torchlike._transforms.capture.capture import Trace
 from torchlike._transforms.capture.given import joints
 from torchlike._transforms.capture.guards import Guards
 from torchlike._transforms.capture.kinds import kind_of, same_kind
-from torchlike._transforms.capture.numbers import NUMBERS, ArgumentNumbers
+from torchlike._transforms.capture.numbers import NUMBERS, ArgumentNumbers, Unknown
 from torchlike._transforms.capture.program import Moved, Program
 from torchlike._transforms.capture.recording import Unsupported
 from torchlike._transforms.capture.sharing import Sharing
@@ -115,6 +115,8 @@ class CompiledFunction:
                         return program([*args], (args, kwargs))
             except Moved:
                 return self(*args, **kwargs)
+            except Unknown:
+                return self.function(*args, **kwargs)
         try:
             leaves, tree = flatten_call(args, kwargs)
         except RecursionError:
@@ -128,6 +130,8 @@ class CompiledFunction:
             return self._run(key, leaves, tree, args, kwargs)
         except Moved:
             return self(*args, **kwargs)
+        except Unknown:  # which the function may be prepared for
+            return self.function(*args, **kwargs)
 
     def _endless(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """A call whose arguments have no flat form: in pieces, and the next one is looked at again."""

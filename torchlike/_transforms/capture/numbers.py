@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import jax
 import numpy as np
 
+from torchlike._base.rng import Generator
 from torchlike._core.conversion.convert import item
 from torchlike._core.tensor.tensor import Tensor
 from torchlike._transforms.capture.recording import DynamicInput, Samples
@@ -63,6 +64,10 @@ _LIVE = "a number of each call"
 INT64 = range(-(1 << 63), 1 << 63)
 
 
+class Unknown(Exception):
+    """A number of this call cannot be computed, as the function may expect; nothing has been done."""
+
+
 class Numbers:
     """Numbers, in the order of the program; what is the same as in the last call is not sent again.
 
@@ -82,13 +87,15 @@ class Numbers:
             if within is not None:
                 self._together.setdefault(place, []).append(i)
         tables = {}
-        self._getters = []
+        getters = []
         for i, (_, getter) in enumerate(dynamic):
             if isinstance(getter, DynamicInput):
                 tables.setdefault(getter.source, []).append((i, getter.key))
             else:
-                self._getters.append((i, getter))
-        self.pure = all([getter is float for _, getter in self._getters]) and samples is None
+                getters.append((i, getter))
+        self._drawn = [x for x in getters if isinstance(getattr(x[1], "__self__", None), Generator)]
+        self._computed = [x for x in getters if x not in self._drawn]  # first, as one that fails leaves nothing drawn
+        self.pure = all([getter is float for _, getter in getters]) and samples is None
         if samples is not None:
             tables.setdefault(samples, [])  # to be drawn, whether or not the program has use for the numbers
         self._tables = list(tables.items())
@@ -108,15 +115,20 @@ class Numbers:
     def __call__(self) -> list[Any]:
         held, inputs = self._state  # other threads call too
         changed = {}
+        try:
+            for i, getter in self._computed:
+                value = getter()
+                if value is not held[i] or isinstance(value, jax.Array):
+                    changed[i] = value
+        except ArithmeticError as error:
+            raise Unknown from error
         for source, entries in self._tables:
             table = source()
             for i, key in entries:
                 if table[key] is not held[i]:
                     changed[i] = table[key]
-        for i, getter in self._getters:
-            value = getter()
-            if value is not held[i] or isinstance(value, jax.Array):
-                changed[i] = value
+        for i, getter in self._drawn:
+            changed[i] = getter()
         return self._sent(list(held), list(inputs), changed) if changed else inputs
 
     def _sent(self, held: list[Any], inputs: list[Any], changed: dict[Any, Any]) -> list[Any]:

@@ -169,7 +169,10 @@ class Live:
         gets = [_getter(n) for n in numbers]
 
         def get() -> Any:
-            return function(*[g() for g in gets])
+            try:
+                return function(*[g() for g in gets])
+            except ArithmeticError as error:  # as no test gave
+                return error
 
         result = function(*[_value(n) for n in numbers])
         names = [source[-1] for n in numbers if type(n) is Number for source in n.sources]
