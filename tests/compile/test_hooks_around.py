@@ -109,6 +109,30 @@ def test_what_hooks_give_back_is_what_backward_reads():
         y.sum().backward()
 
 
+def _gradient(x):
+    return torch.func.grad(lambda v: (v * v).sum())(x)
+
+
+def _without_hooks(x):
+    with torch.autograd.graph.disable_saved_tensors_hooks("none here"):
+        return x * 2
+
+
+@pytest.mark.parametrize(("f", "why"), [(_gradient, "saved tensor hooks"), (_without_hooks, "none here")])
+@pytest.mark.parametrize("met", [False, True])
+def test_what_takes_no_hooks_refuses_those_around(f, why, met):
+    run, x = torch.compile(f), torch.ones(2)
+    expected = f(x)
+    if met:
+        assert run(x).equal(expected)
+    with torch.autograd.graph.saved_tensors_hooks(lambda t: t, lambda t: t):
+        with pytest.raises(RuntimeError, match=why):
+            f(x)
+        with pytest.raises(RuntimeError, match=why):
+            run(x)
+    assert run(x).equal(expected)
+
+
 def test_hooks_are_off_again_after_a_call_that_fails():
     def wrong(x):
         return x.view(7)

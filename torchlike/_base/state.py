@@ -32,7 +32,8 @@ class State(threading.local):
     there sees and sets is ``dispatch_grad`` (None above). ``active``: non-zero when a layer other than autograd
     and the executor has work to do (modes, transforms, autocast). ``inference``: whether new tensors
     are inference tensors. ``pack``: the default hooks of saved tensors, (pack, unpack, outer ones) or
-    None; ``pack_refused``: the message of the error that setting some gives, or None. ``task``: the
+    None; ``pack_outside``: those that were there when a function began to be traced, which take nothing of it;
+    ``pack_refused``: the message of the error that setting some gives, or None. ``task``: the
     backward that runs, or None. ``capture``: what a compiled function needs of the outside, while it is traced.
     ``trace``: what makes a graph of the calls of this thread, and is told of tensors that come or change otherwise.
     ``recorder``: what records the calls of this thread; None if they run at once. ``interpreter``: what runs the
@@ -49,6 +50,7 @@ class State(threading.local):
     active = 0
     inference = False
     pack: tuple | None = None
+    pack_outside: tuple | None = None
     pack_refused: str | None = None
     task: Any = None
     selective: Any = None

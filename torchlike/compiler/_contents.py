@@ -12,8 +12,8 @@ from torchlike._transforms.capture.capture import Trace
 def modes() -> tuple:
     """The modes that change what operators do, beside those that select a program."""
     return (
-        precision(), default_device(), determinism.enabled, determinism.fill, state.pack_refused, state.selective,
-        anomaly.enabled, anomaly.check_nan,
+        precision(), default_device(), determinism.enabled, determinism.fill, state.pack is None, state.selective,
+        anomaly.enabled, anomaly.check_nan, state.pack_refused,
     )  # fmt: skip
 
 

@@ -94,7 +94,7 @@ class PackedValues:
 
 def packs() -> bool:
     """Whether default hooks take what this thread saves now."""
-    return state.pack is not None and state.pack_refused is not IGNORED
+    return state.pack is not state.pack_outside and state.pack_refused is not IGNORED
 
 
 class SavesTensors(nodes.Node):

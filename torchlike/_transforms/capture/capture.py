@@ -138,7 +138,7 @@ class Trace:
         self.hidden: list[Tensor] = []
 
         # hooks from outside take what the program's node saves, not what its tracing does
-        pack, state.pack = state.pack, None
+        before, state.pack_outside = state.pack_outside, state.pack
         modes = Modes()
 
         def body() -> tuple[Any, ...]:
@@ -168,7 +168,7 @@ class Trace:
             self.record.rewind()
             raise
         finally:
-            state.pack = pack
+            state.pack_outside = before
             self.record.close(failed)
         self._read(closed)
         self.record.argument = None  # no cycle keeps the first call's arguments

@@ -87,15 +87,15 @@ class Numbers:
             if within is not None:
                 self._together.setdefault(place, []).append(i)
         tables = {}
-        getters = []
+        self._computed, self._drawn = [], []  # in this order, as one that fails leaves nothing drawn
         for i, (_, getter) in enumerate(dynamic):
             if isinstance(getter, DynamicInput):
                 tables.setdefault(getter.source, []).append((i, getter.key))
+            elif isinstance(getattr(getter, "__self__", None), Generator):
+                self._drawn.append((i, getter))
             else:
-                getters.append((i, getter))
-        self._drawn = [x for x in getters if isinstance(getattr(x[1], "__self__", None), Generator)]
-        self._computed = [x for x in getters if x not in self._drawn]  # first, as one that fails leaves nothing drawn
-        self.pure = all([getter is float for _, getter in getters]) and samples is None
+                self._computed.append((i, getter))
+        self.pure = all([getter is float for _, getter in self._computed]) and not self._drawn and samples is None
         if samples is not None:
             tables.setdefault(samples, [])  # to be drawn, whether or not the program has use for the numbers
         self._tables = list(tables.items())

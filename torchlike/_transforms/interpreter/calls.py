@@ -226,7 +226,7 @@ class Calls(CFunctions):
 
     def is_calm(self, values: Iterable[Any]) -> bool:
         """Whether an operator on these values calls no code of the user's."""
-        if state.active & ~CAPTURE or state.pack is not None or state.function_modes:
+        if state.active & ~CAPTURE or state.pack is not state.pack_outside or state.function_modes:
             return False
         return all([_is_calm(v, 4) for v in values])
 
