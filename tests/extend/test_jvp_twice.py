@@ -59,3 +59,39 @@ def test_quantiles_at_the_ends():
 )
 def test_powers(f):
     agree(twice(f))
+
+
+INNER = {
+    "of the point": lambda t, y, v, a: t.func.jvp(lambda u: u.sin() * a, (y.t(),), (y * 2,))[1],
+    "of a constant point": lambda t, y, v, a: t.func.jvp(lambda u: u.sin() * y, (a.t(),), (y * 2,))[1],
+    "in a constant direction": lambda t, y, v, a: t.func.jvp(lambda u: u.sin(), (y[:, ::2],), (v[:, :2] * 1,))[1],
+    "of a diagonal": lambda t, y, v, a: t.func.jvp(lambda u: u * u, ((y @ y.t()).diagonal(),), (v[:, 0],))[1],
+}
+OUTER = {
+    "jvp": lambda F, f, a, v: F.jvp(f, (a,), (v,)),
+    "grad": lambda F, f, a, v: F.grad(lambda y: f(y).sum())(a),
+    "jacfwd": lambda F, f, a, v: F.jacfwd(f)(a),
+    "vmap of jacfwd": lambda F, f, a, v: F.vmap(F.jacfwd(f))(v.new_ones(2, 1, 1) * a),
+    "vmap of vmap of jacfwd": lambda F, f, a, v: F.vmap(F.vmap(F.jacfwd(f)))(v.new_ones(2, 2, 1, 1) * a),
+}
+
+
+@pytest.mark.parametrize("outer", OUTER)
+@pytest.mark.parametrize("inner", INNER)
+def test_a_tangent_in_another_memory_order_than_its_point(inner, outer):
+    """It is copied into the order of the point, with what the transforms around it know of it."""
+
+    def script(t):
+        a, v = (t.linspace(b, 1, 9, dtype=t.float64).reshape(3, 3) for b in (-1, 0.5))
+        return OUTER[outer](t.func, lambda y: INNER[inner](t, y, v, a), a, v)
+
+    agree(script)
+
+
+def test_a_tangent_and_its_point_are_mapped_by_different_transforms():
+    def script(t):
+        w = t.nn.PReLU(dtype=t.float64)
+        f = t.func.vmap(t.func.vmap(t.func.jacfwd(lambda v: t.func.functional_call(w, {}, (v,)).sin()), chunk_size=1))
+        return f(t.linspace(-1, 1, 24, dtype=t.float64).reshape(2, 2, 2, 3))
+
+    agree(script)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Self
 from weakref import WeakKeyDictionary, WeakSet
 
@@ -254,9 +254,7 @@ class JvpLevel(Level):
         old = self.kept(t)[0]
         if old is None or old is NONE:
             return _flagged(_window(t, like), t)
-        if levels_of(old) - levels_of(like):
-            like = call(arithmetic.add, (_number(like), _number(old), None), ())
-        new = _flagged(_window(t, like), t)
+        new = _flagged(_window(t, _mapped_as(like, old)), t)
         call_inplace(shapes.copy.inplace, (new, old), (False,))
         return new
 
@@ -318,6 +316,15 @@ def _dots(level: JvpLevel, op: Kernel, inputs: tuple[Any, ...], static: Static, 
     return call(tangent(op, static, which), (*inputs, *[tangents[i] for i in which]), ())
 
 
+def _mapped_as(a: Tensor, b: Tensor) -> Tensor:
+    """A tensor with the mapped axes of both."""
+    if levels_of(b) <= levels_of(a):
+        return a
+    if levels_of(a) <= levels_of(b):
+        return b
+    return call(arithmetic.add, (_number(a), _number(b), None), ())
+
+
 def _number(t: Tensor) -> Tensor:
     """A tensor of no dimensions with the mapped axes of ``t``."""
     return call_view(views.as_strided, (t,), ((), (), t._layout.offset))
@@ -336,16 +343,17 @@ def base_of(t: Tensor) -> Tensor | None:
 
 def _zeros(t: Tensor, like: Tensor) -> Tensor:
     """Zeros of the shape, dtype and memory order of ``t``, with the mapped axes that ``t`` and ``like`` have."""
-    dtype, near = t.dtype.np, (t._storage.form,)
-
-    def make(shape: Sequence[int]) -> Tensor:
-        return wrap(immediate.zeros_beside(tuple(shape), dtype, near))
-
-    new = alike(make, t if len(levels_of(t)) > len(levels_of(like)) else like, t.shape)
+    new = alike(_maker(t), _mapped_as(like, t), t.shape)
     strides = t._layout.strides
     if strides != contiguous_strides(t._layout.shape) and not (t._view is not None and t._view.steps):
         restride(new, strides)
     return new
+
+
+def _maker(t: Tensor) -> Callable[[Sequence[int]], Tensor]:
+    """What makes zeros of a shape, with the dtype of ``t`` and beside it."""
+    dtype, near = t.dtype.np, (t._storage.form,)
+    return lambda shape: wrap(immediate.zeros_beside(tuple(shape), dtype, near))
 
 
 def _in_the_same_places(t: Tensor, dot: Tensor) -> bool:
@@ -371,7 +379,7 @@ def _window(t: Tensor, like: Tensor) -> Tensor:
     shape, strides, offset = t._layout
     if levels_of(t) or levels_of(like) or (strides == contiguous_strides(shape) and _elements(t) == numel(shape)):
         return _zeros(t, like)
-    whole = wrap(immediate.zeros_beside((_elements(t),), t.dtype.np, (t._storage.form,)))
+    whole = alike(_maker(t), like, (_elements(t),))
     return call_view(views.as_strided, (whole,), (shape, strides, offset))
 
 
