@@ -87,8 +87,8 @@ listed = {f for f in torch.overrides.get_testing_overrides() if not torch.overri
 print(json.dumps({name: (f.__module__, f.__name__) for name, f in functions.items() if callable(f) and f in listed}))
 print(json.dumps([n for n in dir(torch) if getattr(torch.nn.functional, n, 0) is getattr(torch, n)]))
 """
-# Public names are the functions' own, where PyTorch's have private ones.
-APART = {"torch.dsmm", "torch.lobpcg", "torch.pca_lowrank", "torch.svd_lowrank", "torch.sym_sqrt"}
+# PyTorch has these in modules of their own; graphs of torch.fx name them as users do.
+APART = {"torch.dsmm", "torch.lobpcg", "torch.pca_lowrank", "torch.svd_lowrank"}
 APART |= {f"torch.functional.{name}" for name in ("pca_lowrank", "svd_lowrank")}
 
 
