@@ -172,8 +172,17 @@ def _of_math(name: str) -> Callable[[Any], float]:
     return function
 
 
-_MATHS = ("acos", "asin", "atan", "cos", "cosh", "log2", "sin", "sinh", "sqrt", "tan", "tanh")
-globals().update({f"_sym_{name}": _of_math(name) for name in _MATHS})
+_sym_acos = _of_math("acos")
+_sym_asin = _of_math("asin")
+_sym_atan = _of_math("atan")
+_sym_cos = _of_math("cos")
+_sym_cosh = _of_math("cosh")
+_sym_log2 = _of_math("log2")
+_sym_sin = _of_math("sin")
+_sym_sinh = _of_math("sinh")
+_sym_sqrt = _of_math("sqrt")
+_sym_tan = _of_math("tan")
+_sym_tanh = _of_math("tanh")
 
 
 def sym_ite(b: bool, t: Any, f: Any) -> Any:
@@ -226,7 +235,9 @@ def sym_fresh_size(expr: Any) -> NoReturn:
     raise NotImplementedError("torch.sym_fresh_size: torchlike's sizes are Python numbers; there are no symbols")
 
 
-_OVERRIDABLE = ("sym_float", "sym_int", "sym_ite", "sym_max", "sym_min", "sym_not", "sym_sum")
-_PUBLISHED = (*_OVERRIDABLE, *[f"_sym_{name}" for name in _MATHS if name != "log2"])
-globals().update(publish("torch", {name: globals()[name] for name in _PUBLISHED}))
-sym_sqrt = globals()["_sym_sqrt"]
+_OVERRIDABLE = """
+sym_float sym_int sym_ite sym_max sym_min sym_not sym_sum _sym_acos _sym_asin _sym_atan _sym_cos _sym_cosh _sym_sin
+_sym_sinh _sym_sqrt _sym_tan _sym_tanh
+""".split()
+globals().update(publish("torch", {name: globals()[name] for name in _OVERRIDABLE}))
+sym_sqrt = _sym_sqrt
