@@ -104,9 +104,27 @@ def test_files(tmp_path):
     agree(lambda t: t.UntypedStorage.from_file(path, False, 16).is_shared())
     agree_error(lambda t: t.from_file(path, size=40), "size <16> is smaller than the required mapping size <160>")
     agree_error(lambda t: t.from_file(path + "?", size=4), "unable to open file")
-    for read in (lambda t: t.from_file(path, True, 4), lambda t: t.FloatStorage.from_file(path, True, 4)):
-        with pytest.raises(NotImplementedError, match="changes would not reach the file"):
-            read(torchlike)
+
+
+def test_shared_files(tmp_path):
+    """Changes of a tensor reach the file, and those of one the other."""
+
+    def code(t):
+        path = str(tmp_path / t.__name__)
+        a = t.from_file(path, True, 4)
+        b = t.FloatTensor(t.FloatStorage.from_file(path, True, 4))
+        a.copy_(t.arange(4.0))
+        b.view(2, 2)[1].mul_(10)
+        whole = t.UntypedStorage.from_file(path, True, 16)
+        whole[3] = 64
+        grown = t.from_file(path, True, 6, dtype=t.float32)
+        name = t.from_file(path, False, 4).untyped_storage().filename
+        facts = a.is_shared(), a.untyped_storage().filename == path, name
+        return a, b, grown, np.fromfile(path, np.float32).tolist(), facts, t.from_file(path, True)
+
+    agree(code)
+    absent = str(tmp_path / "no" / "folder")
+    agree_error(lambda t: t.from_file(absent, True, 4), "unable to open file .* in read-write mode")
 
 
 def test_storages_of_gpus_read_no_buffers():

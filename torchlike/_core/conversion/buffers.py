@@ -84,18 +84,15 @@ def from_file(
     pin_memory: bool = False,
     requires_grad: bool = False,
 ) -> Tensor:
-    """A vector of the first ``size`` numbers of a file.
+    """A vector of the first ``size`` numbers of a file; ``shared``: changes of either are the other's.
 
     Raises:
-        RuntimeError: the file cannot be read, or is shorter.
-        NotImplementedError: ``shared``, as changes of a tensor do not reach the file.
+        RuntimeError: the file cannot be read, or is shorter. A shared one is made, and made longer, instead.
     """
-    if shared:
-        raise NotImplementedError("from_file(shared=True): changes would not reach the file; use shared=False")
     if layout is not None:
         demand_strided("from_file", layout)
     kind = dtypes.get_default_dtype() if dtype is None else arguments.as_dtype("from_file", "dtype", dtype)
-    t = of_storage(UntypedStorage.from_file(filename, False, (size or 0) * kind.itemsize), kind)
+    t = of_storage(UntypedStorage.from_file(filename, bool(shared), (size or 0) * kind.itemsize), kind)
     t = t if device is None else t.to(device)
     return t if requires_grad is False else requiring(t, requires_grad)
 

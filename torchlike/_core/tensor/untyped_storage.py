@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import torchlike._base.device as devices
+import torchlike._core.tensor.file_memory as file_memory
 import torchlike._core.tensor.process_memory as process_memory
 from torchlike._base.dtypes import (
     bfloat16,
@@ -54,7 +55,6 @@ class UntypedStorage(given.StorageBase):
     """
 
     __slots__ = ("_storage", "__weakref__")
-    filename = None
 
     def __init__(self, size: int | Sequence[int] = 0, *, device: DeviceLike = None) -> None:
         """``size`` bytes of zeros, or the bytes of a sequence of ints. RuntimeError for other sequences."""
@@ -68,28 +68,23 @@ class UntypedStorage(given.StorageBase):
 
     @staticmethod
     def from_file(filename: Any, shared: bool = False, nbytes: int = 0) -> UntypedStorage:
-        """The first ``nbytes`` bytes of a file.
+        """The first ``nbytes`` bytes of a file; ``shared``: changes of either are the other's.
 
         Raises:
-            RuntimeError: the file cannot be read, or is shorter.
-            NotImplementedError: ``shared``, as changes of a storage do not reach the file.
+            RuntimeError: the file cannot be read, or is shorter. A shared one is made, and made longer, instead.
         """
-        if shared:
-            raise NotImplementedError("UntypedStorage.from_file(shared=True): changes would not reach the file")
-        if nbytes < 0:
-            raise RuntimeError(f"unable to mmap {nbytes} bytes from file <{filename}>: give a size of 0 or more")
-        try:
-            host = np.fromfile(filename, np.uint8, nbytes)
-        except OSError as error:
-            said = f"{error.strerror} ({error.errno})"
-            raise RuntimeError(f"unable to open file <{filename}> in read-only mode: {said}") from None
-        if len(host) < nbytes:
-            raise RuntimeError(
-                f"file <{filename}> size <{len(host)}> is smaller than the required mapping size <{nbytes}>"
-            )
-        made = _of_bytes(host)
+        made = UntypedStorage(0) if shared else _of_bytes(file_memory.read(filename, nbytes))
+        if shared and (storage := file_memory.mapped(filename, nbytes)) is not None:
+            made._storage = storage
+            storage.shown = weakref.ref(made)
         FILES.add(made._storage)
+        _NAMES[made._storage] = str(filename) if shared else None
         return made
+
+    @property
+    def filename(self) -> str | None:
+        """The path of the file whose memory it shares, or None."""
+        return _NAMES.get(self._storage)
 
     @staticmethod
     def from_buffer(
@@ -321,6 +316,7 @@ SHARED: weakref.WeakSet[Storage] = weakref.WeakSet()
 """Storages that share_memory_() was called for in vain: they are empty, or not on the CPU."""
 
 FILES: weakref.WeakSet[Storage] = weakref.WeakSet()
+_NAMES: weakref.WeakKeyDictionary[Storage, str | None] = weakref.WeakKeyDictionary()
 """Storages read from files. Tensors over parts of them are copies: PyTorch's see what is written to the same bytes."""
 
 
