@@ -2,6 +2,7 @@
 
 import asyncio
 import collections
+import gc
 import types
 
 import pytest
@@ -229,3 +230,16 @@ def test_generators_used_up_inside():
             yield x * i
 
     calls(lambda x: (sum(parts(x)), [*parts(x + 1)]), args((2,)), args((2,)))
+
+
+def test_coroutines_of_an_abandoned_trace_are_not_told_of(recwarn):
+    def f(x):
+        async def twice():
+            return x * 2
+
+        return asyncio.run(twice())
+
+    run = torch.compile(f)
+    assert [run(torch.full((1,), v)).item() for v in (1.0, 2.0, 3.0)] == [2, 4, 6]
+    gc.collect()
+    assert not [w for w in recwarn if "never awaited" in str(w.message)]

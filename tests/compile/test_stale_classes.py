@@ -155,6 +155,39 @@ def a_method_of_tensors(wrap):
     return calls(wrap(lambda x: x.relu()), change)
 
 
+def scaling(**members):
+    """A custom function of x * 2, with other members too."""
+    given = {"forward": lambda ctx, x: x * 2, "backward": lambda ctx, g: g * 2} | members
+    return type("Scaling", (torch.autograd.Function,), {k: staticmethod(f) for k, f in given.items()})
+
+
+@story
+def the_forward_of_a_custom_function(wrap):
+    cls = scaling()
+    return calls(wrap(lambda x: cls.apply(x)), lambda i: setattr(cls, "forward", staticmethod(lambda ctx, x: x * 5)))
+
+
+@story
+def the_forward_that_a_custom_function_inherits(wrap):
+    base = scaling()
+    cls = type("Heir", (base,), {})
+    return calls(wrap(lambda x: cls.apply(x)), lambda i: setattr(base, "forward", staticmethod(lambda ctx, x: x * 5)))
+
+
+@story
+def the_context_of_a_custom_function(wrap):
+    cls = scaling(setup_context=lambda ctx, inputs, output: None, forward=lambda x: x * 2, backward=lambda ctx, g: g)
+    run, found = wrap(lambda x: cls.apply(x)), []
+    for i in range(4):
+        x = torch.ones(2, requires_grad=True)
+        run(x).sum().backward()
+        found.append(x.grad)
+        if i == 1:
+            cls.setup_context = staticmethod(lambda ctx, inputs, output: setattr(ctx, "k", 9.0))
+            cls.backward = staticmethod(lambda ctx, g: g * ctx.k)
+    return found
+
+
 SETTINGS = {
     "num_threads": (torch.get_num_threads, torch.set_num_threads, (3, 5, 7)),
     "warn_always": (torch.is_warn_always_enabled, torch.set_warn_always, (True, False, True)),

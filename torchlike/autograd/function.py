@@ -236,6 +236,8 @@ class Function(FunctionCtx, metaclass=FunctionMeta):
     @classmethod
     def apply(cls, *args: Any, **kwargs: Any) -> Any:
         """Call the function; its outputs are recorded with :meth:`backward` as their derivative."""
+        if state.interpreter is not None:  # a program relies on what the class has
+            _ = [state.interpreter.in_class(cls, name) for name in _MEMBERS]
         forward = cls.forward
         setup: Any = cls.setup_context
         if setup is Function.setup_context:
@@ -253,6 +255,9 @@ class Function(FunctionCtx, metaclass=FunctionMeta):
         """The call itself, of positional arguments."""
         setup = None if cls.setup_context is Function.setup_context else cls.setup_context
         return custom_function.run(cls._backward_cls(), cls.forward, setup, args, then)
+
+
+_MEMBERS = [name for name in vars(Function) if not name.startswith("_") and name != "apply"]
 
 
 def _bound(forward: Any, args: tuple, kwargs: dict) -> tuple:

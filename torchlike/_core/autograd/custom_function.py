@@ -245,8 +245,6 @@ def run(
     node and the list of outputs at the end, for forward mode.
     """
     record = _connect(node, args) and state.grad
-    if state.interpreter is not None:  # a program relies on what the class had for its backward
-        _ = [state.interpreter.in_class(node._forward_cls, name) for name in ("backward", "vjp")]
     before, state.grad = state.grad, False
     try:
         if setup is None:
