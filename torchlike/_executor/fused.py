@@ -63,7 +63,7 @@ def replace(
     owned: Indices,
     trees: Sequence[Any],
     keep: Callable[[Any], object],
-    storages: Sequence[HasValue] = (),
+    storages: Sequence[HasValue | None] = (),
 ) -> None:
     """``keep(run(function, static, *trees))``, for results that take the place of the trees ``owned``.
 
@@ -71,19 +71,20 @@ def replace(
     owned ones is held by one storage and its list only, they are overwritten, and ``keep`` is called even if a signal
     interrupts the run. It is called a second time if a signal interrupts it.
 
-    ``storages``: those that hold the arrays of the owned trees, in order: while other threads run they hold tokens, so
-    that nobody is left with an array that is overwritten.
+    ``storages``: those that hold the arrays of the owned trees, in order, None for one of which a part is shown: while
+    other threads run they hold tokens, so that nobody is left with an array that is overwritten. Raises Overtaken, with
+    nothing done, if one holds something else than the array that is given.
     """
     recorder = state.recorder
     if recorder is not None:
         if recorder.calls:
             return _certainly(keep, run(function, static, *trees))
         trees = [jax.tree.map(settled, t) if t.__class__ is dict else t for t in trees]
-    if alone() or {type(s.value) for s in storages} - {Array, Pending}:
+    if alone() or {type(s.value) for s in storages if s is not None} - {Array, Pending}:
         return _replace(function, static, owned, trees, keep)
-    # what shows a part of a storage was read from it, and is written into it
     taken = itertools.chain.from_iterable(_leaves(trees[i]) for i in owned)
-    loan = Loan([s for s, v in zip(storages, taken, strict=True) if s.value is v])
+    loan = Loan([(s, _awaited(v)) for s, v in zip(storages, taken, strict=True) if s is not None])
+    del taken
     try:
         _replace(function, static, owned, trees, keep)
     finally:
@@ -108,16 +109,27 @@ def _replace(
             _certainly(keep, results[0])
 
 
+class Overtaken(Exception):
+    """Another thread has changed what was to be overwritten since it was read; nothing has been done."""
+
+
 class Loan:
     """Tokens in the place of arrays that are being overwritten; who reads one waits for the new array."""
 
-    def __init__(self, storages: Sequence[HasValue]) -> None:
+    def __init__(self, holding: Sequence[tuple[HasValue, Any]]) -> None:
         self.lock = threading.RLock()
         self.lock.acquire()
-        self.storages, self.values = storages, [s.value for s in storages]
-        self.tokens = [pending(kind_of(v.aval, v.sharding), self) for v in self.values]
-        for storage, token in zip(storages, self.tokens, strict=True):
-            storage.value = token
+        self.storages, self.values, self.tokens = kept = [], [], []
+        for storage, value in {id(s): (s, v) for s, v in holding}.values():
+            token = pending(kind_of(value.aval, value.sharding), self)
+            for of, x in zip(kept, (storage, value, token), strict=True):
+                of.append(x)
+            if storage.value is not value:
+                for of in kept:
+                    of.pop()  # no token of ours is there
+                self.end()
+                raise Overtaken
+            storage.value = token  # no thread comes between, as nothing is called
 
     def settle(self, token: Pending) -> None:
         """Wait for what takes the token's place."""
@@ -133,6 +145,13 @@ class Loan:
             token.array = settled(storage.value)
         self.storages, self.values, self.tokens = [], [], []  # tokens know the loan, which would keep the arrays
         self.lock.release()
+
+
+def _awaited(value: Any) -> Any:
+    """A value that is there by now: no token of who overwrites it."""
+    if value.__class__ is Pending:
+        settled(value)
+    return value
 
 
 def _certainly(keep: Callable[[Any], object], results: Any) -> None:

@@ -7,7 +7,7 @@ from torchlike._core.dispatch.inplace import demand_distinct, demand_writable
 from torchlike._core.dispatch.observers import redispatch, subclassed
 from torchlike._core.tensor.arguments import no_tensor
 from torchlike._core.tensor.memory_order import apart
-from torchlike._core.tensor.mutation import write
+from torchlike._core.tensor.mutation import wholes, write
 from torchlike._core.tensor.tensor import Tensor, value_of, wrap
 from torchlike._executor import fused
 from torchlike._executor.spread import copy_here
@@ -119,7 +119,10 @@ def _unscaled(tensors, **numbers):
         found[:] = new[1:]
 
     values = [value_of(t) for t in tensors]
-    fused.replace(kernels.unscaled, (), (0,), [values, numbers], keep, [t._storage for t in tensors])
+    try:
+        fused.replace(kernels.unscaled, (), (0,), [values, numbers], keep, wholes(tensors))
+    except fused.Overtaken:
+        return _unscaled(tensors, **numbers)
     return found[0]
 
 

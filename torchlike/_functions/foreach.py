@@ -20,7 +20,7 @@ from torchlike._core.dispatch.inplace import call_inplace, check_writable, finis
 from torchlike._core.dispatch.observers import redispatch, subclassed
 from torchlike._core.tensor.arguments import KIND
 from torchlike._core.tensor.memory_order import restride
-from torchlike._core.tensor.mutation import write
+from torchlike._core.tensor.mutation import wholes, write
 from torchlike._core.tensor.tensor import MemoryFormat, Tensor, preserve_format, value_of
 from torchlike._executor import fused, immediate
 from torchlike._executor.failure import translate
@@ -322,7 +322,9 @@ def _overwritten(op, calls):
     others = [list(_values(inputs[1:])) for inputs, _ in calls]
     trees = [[value_of(t) for t in targets], others]
     try:
-        fused.replace(_each_written, static, (0,), trees, keep, [t._storage for t in targets])
+        fused.replace(_each_written, static, (0,), trees, keep, wholes(targets))
+    except fused.Overtaken:
+        _overwritten(op, calls)
     except Exception as error:
         if on_several_devices(error):
             for inputs, static in calls:

@@ -17,7 +17,7 @@ from torchlike._core.conversion.convert import tensor
 from torchlike._core.dispatch.dispatch import call
 from torchlike._core.dispatch.observers import subclassed
 from torchlike._core.tensor.memory_order import apart, restride
-from torchlike._core.tensor.mutation import write
+from torchlike._core.tensor.mutation import wholes, write
 from torchlike._core.tensor.tensor import Tensor, carried, carry, value_of, wrap
 from torchlike._decl.derive import Derived
 from torchlike._executor import fused, spread
@@ -316,9 +316,11 @@ class GroupOptimizer(Optimizer):
                 if self._counts:
                     write(s["step"], new[2][which[i]])
 
-        storages = [t._storage for t in (*params, *[s[k] for s in states for k in kept])]
+        storages = wholes((*params, *[s[k] for s in states for k in kept]))
         try:
             fused.replace(update_all, static, (0, 2), (values, grads, old, steps, numbers), keep, storages)
+        except fused.Overtaken:
+            self._advance_apart(group, params, states, numbers)
         except ValueError as error:
             if not on_several_devices(error):
                 raise

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from torchlike._core.sparse.value import coo_of, layout_name
-from torchlike._core.tensor.mutation import write
+from torchlike._core.tensor.mutation import wholes, write
 from torchlike._core.tensor.tensor import Tensor, strided, value_of
 from torchlike._executor import fused
 from torchlike._ops.optim_sparse import update_sparse
@@ -32,7 +32,7 @@ def advance(
         grads.append((value_of(v.indices), value_of(v.values)))
     values, old = [value_of(p) for p in params], [tuple([value_of(t) for t in s]) for s in states]
     counts = [value_of(t) for t in steps]
-    numbers = {k: value_of(v) if isinstance(v, Tensor) else float(v) for k, v in numbers.items()}
+    found = {k: value_of(v) if isinstance(v, Tensor) else float(v) for k, v in numbers.items()}
 
     def keep(new: Any) -> None:
         for p, array in zip(params, new[0], strict=True):
@@ -43,6 +43,9 @@ def advance(
         for t, array in zip(steps, new[2], strict=True):
             write(t, array)
 
-    storages = [t._storage for t in (*params, *[t for s in states for t in s])]
+    storages = wholes((*params, *[t for s in states for t in s]))
     static = (("rule", rule), ("maximize", maximize))
-    fused.replace(update_sparse, static, (0, 2), (values, grads, old, counts, numbers), keep, storages)
+    try:
+        fused.replace(update_sparse, static, (0, 2), (values, grads, old, counts, found), keep, storages)
+    except fused.Overtaken:
+        advance(rule, params, states, numbers, steps, maximize, given)

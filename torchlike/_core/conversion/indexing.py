@@ -423,7 +423,10 @@ def _store(target: Tensor, new: Any) -> None:
     if CAPTURES:
         enter(storage)
     if not (storage.shared and steps and storage.written(target, new)):
-        store(storage, immediate.run(_assigner(steps), (), (storage.value, new, *ints)))
+        stored = False
+        while not stored:  # until no other thread writes meanwhile
+            old = storage.value
+            stored = store(storage, immediate.run(_assigner(steps), (), (old, new, *ints)), old)
     bump(target)
 
 

@@ -26,7 +26,7 @@ from torchlike._core.autograd import operator_node
 from torchlike._core.dispatch.dispatch import plan_for, refresh, walk
 from torchlike._core.dispatch.layers import DEVICES, SPARSE, Call, Form
 from torchlike._core.tensor.arguments import KIND, with_numbers
-from torchlike._core.tensor.mutation import current, write
+from torchlike._core.tensor.mutation import ANY, current, seen_by, write
 from torchlike._core.tensor.storage import UNTRACKED
 from torchlike._core.tensor.tensor import alias, value_of, wrap
 from torchlike._core.tensor.view_creation import refusal
@@ -52,7 +52,9 @@ def call_inplace(op: Kernel, inputs: Inputs, static: Static) -> Tensor:
     for x in inputs:
         if x.__class__ not in KIND:
             return walk(Call(op, INPLACE, inputs, static))
-    record = check_writable(op.name, inputs[0], inputs)
+    target = inputs[0]
+    record = check_writable(op.name, target, inputs)
+    seen = ANY if target._view is None else seen_by(target)
     values = [value_of(x) if KIND[x.__class__] == 1 else x for x in inputs]
     recorder = state.recorder
     try:
@@ -68,26 +70,25 @@ def call_inplace(op: Kernel, inputs: Inputs, static: Static) -> Tensor:
         out = translate(op, static, values, error)
     if op.checked is not None:
         out = immediate.verified(op, static, values, out)
-    finish(op, inputs, static, values, out, record)
-    return inputs[0]
+    if finish(op, inputs, static, values, out, record, values[0] if seen is ANY else seen):
+        return target
+    return call_inplace(op, inputs, static)  # another thread has changed it meanwhile
 
 
 INPLACE = Form("inplace", call_inplace, writes=True)
 
 
-def finish(
-    op: Kernel, inputs: Inputs, static: Static, values: Values, out: Any, record: bool, put: Callable = write
-) -> None:
-    """Write the result into the first input, with ``put(target, value)``, and rewrite its history."""
+def finish(op: Kernel, inputs: Inputs, static: Static, values: Values, out: Any, record: bool, seen: Any = ANY) -> bool:
+    """Write the result into the first input, and rewrite its history; False if it has not been ``seen`` as it is."""
     target = inputs[0]
     plan = plan_for(op, inputs, static, values) if record else None
     if plan is None:
-        put(target, out)
-        return
+        return write(target, out, seen)
     edges = [nodes.edge_of(inputs[i]) for i in plan.wanted]
     saved = [_saved(i, inputs[i], values[i], target) for i in plan.inputs]
     versions = [None if KIND[x.__class__] == 2 else x._vc.version for x in saved]
-    put(target, out)
+    if not write(target, out, seen):
+        return False
     node = operator_node.make(op, plan, edges, saved, versions)
     rebase(target, node, 0 if 0 in plan.wanted else None)
     if plan.outputs:
@@ -96,6 +97,7 @@ def finish(
         node._versions += [shell._vc.version] * len(plan.outputs)
     if nodes.WATCHERS:
         nodes.watch(node)
+    return True
 
 
 def _saved(i: int, x: Any, value: Any, target: Tensor) -> Any:

@@ -18,7 +18,7 @@ from torchlike._core.dispatch.inplace import demand_distinct, demand_same_or_apa
 from torchlike._core.dispatch.layers import Call, Form
 from torchlike._core.tensor.arguments import KIND, RETURN_TYPES
 from torchlike._core.tensor.memory_order import restride
-from torchlike._core.tensor.mutation import reshape, write
+from torchlike._core.tensor.mutation import ANY, reshape, seen_by, write
 from torchlike._core.tensor.tensor import Tensor, value_of
 from torchlike._decl import derive, rules
 from torchlike._executor.level import LevelValue
@@ -63,7 +63,9 @@ def _differentiable(op: Kernel, inputs: Inputs, static: Static) -> bool:
 
 def _run(op: Kernel, inputs: Inputs, static: Static) -> tuple[Tensor, ...]:
     """The call itself, unrecorded: the results are computed and put into the outputs, which it returns."""
+    given = inputs, static
     inputs, static, outs = parts(inputs, static)
+    seen = seen_by(outs[0]) if len(outs) == 1 else ANY
     if "computes" in op.declaration.out:
         static = _computed_as(op, static, outs[0])
     if "widens" in op.declaration.out:
@@ -82,7 +84,8 @@ def _run(op: Kernel, inputs: Inputs, static: Static) -> tuple[Tensor, ...]:
     values = [_fitted(op, value_of(r), o) for r, o in zip(results, outs, strict=True)]
     for r, o, v in zip(results, outs, values, strict=True):
         resized = tuple(o.shape) != v.shape
-        put(o, v)
+        if not put(o, v, seen):  # another thread has changed it, which may be an input too
+            return _run(op, *given)
         if resized and r._view is not None:
             restride(o, r._view.layout.strides)
     return outs
@@ -263,11 +266,13 @@ def demand_unrecorded(name: str, *tensors: Tensor) -> None:
         )
 
 
-def put(out: Tensor, value: Any) -> None:
-    """Write ``value`` into ``out``, which takes its shape. NotImplementedError for a dual tensor."""
+def put(out: Tensor, value: Any, seen: Any = ANY) -> bool:
+    """Write ``value`` into ``out``, which takes its shape. NotImplementedError for a dual tensor.
+
+    False, with nothing done, where its storage holds no longer what was ``seen``.
+    """
     _demand_no_tangent("a function", (out,))
     if value.shape == tuple(out.shape):
-        write(out, value)
-    else:
-        reshape(out, None)
-        write(out, value)
+        return write(out, value, seen)
+    reshape(out, None)
+    return write(out, value)

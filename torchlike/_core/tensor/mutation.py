@@ -17,6 +17,8 @@ from torchlike._executor.pending import Array, Pending, traces_program
 from torchlike._executor.spread import USED, as_before
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from torchlike._core.tensor.storage import Storage
     from torchlike._core.tensor.tensor import Tensor
     from torchlike._core.tensor.views import View
@@ -35,6 +37,7 @@ class Changes:
 
 CHANGED = Changes()
 CHANGED.mark = []
+ANY: Any = object()  # stands for each value that a storage may hold
 
 
 def enter(cell: Any) -> None:
@@ -107,11 +110,33 @@ def _refuse_outside(old: Any) -> None:
     )
 
 
-def store(storage: Storage, value: Any) -> None:
-    """Let the storage hold ``value``; no version counts it."""
+def seen_by(t: Tensor) -> Any:
+    """What the storage of ``t`` holds, for :func:`write`; ANY where others write to its memory."""
+    storage = t._storage
+    if storage.shared:
+        return ANY
+    if CAPTURES:
+        enter(storage)
+    return storage.value
+
+
+def wholes(tensors: Iterable[Tensor]) -> list[Storage | None]:
+    """The storage that each tensor shows all of; None for one that shows a part, or whose memory others write to."""
+    return [None if t._storage.shared or (t._view and t._view.steps) else t._storage for t in tensors]
+
+
+def store(storage: Storage, value: Any, seen: Any = ANY) -> bool:
+    """Let the storage hold ``value``; no version counts it. ``seen`` is as for :func:`write`."""
     if value.__class__ is not Array:
         demand_own(storage.value, value)
-    lend(storage, as_before(storage.form, value) if USED else value)
+    if CAPTURES:
+        _wrote(storage)
+    value = as_before(storage.form, value) if USED else value
+    if seen is not ANY and storage.value is not seen and not storage.shared:
+        return False
+    storage.value = value  # no thread comes between, as nothing is called
+    storage.epoch += 1
+    return True
 
 
 def lend(storage: Storage, value: Any) -> None:
@@ -122,25 +147,40 @@ def lend(storage: Storage, value: Any) -> None:
     storage.epoch += 1
 
 
-def write(t: Tensor, value: Any) -> None:
-    """Replace what ``t`` reads by ``value`` (same shape and dtype); every alias sees it."""
+def write(t: Tensor, value: Any, seen: Any = ANY) -> bool:
+    """Replace what ``t`` reads by ``value`` (same shape and dtype); every alias sees it.
+
+    ``seen``: what the storage held when ``value`` was computed from it. If it holds something else by now, which
+    another thread has written, nothing happens, and False is returned.
+    """
     storage, view = t._storage, t._view
     if CAPTURES:
         _wrote(storage)
     if value.__class__ is not Array:
         demand_own(storage.value, value)
     if view is None or not view.steps:
-        storage.value = as_before(storage.form, value) if USED else value
+        whole = as_before(storage.form, value) if USED else value
+        if seen is not ANY and storage.value is not seen and not storage.shared:
+            return False
+        storage.value = whole  # no thread comes between, as nothing is called
         storage.epoch += 1
     elif not (storage.shared and storage.written(t, value)):
-        whole = views.write(storage.value, view, value)
-        storage.value = as_before(storage.form, whole) if USED else whole
+        old = storage.value
+        whole = views.write(old, view, value)
+        whole = as_before(storage.form, whole) if USED else whole
+        while storage.value is not (old if seen is ANY else seen) and not storage.shared:
+            if seen is not ANY:
+                return False
+            old = storage.value
+            whole = as_before(storage.form, views.write(old, view, value))
+        storage.value = whole  # as above
         storage.epoch += 1
         if 0 not in view.layout.strides:  # elements of an expanded view that share a cell were given several values
             storage.keep(t, storage.epoch, value)
     if storage.stands and storage.inner is not None:
         storage.level.wrote(t, value)
     bump(t)
+    return True
 
 
 def write_silently(t: Tensor, value: Any) -> None:
