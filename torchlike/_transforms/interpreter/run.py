@@ -87,7 +87,9 @@ class Interpreter(Loop, Calls, Classes, Objects, Changes, Live):
     def __exit__(self, *exc: object) -> None:
         self.active, state.interpreter = False, self._before
         if exc[0] is not None:  # the function runs again: that nobody waits for these is not its doing
-            _ = [x.close() for x in self.made.values() if type(x) is types.CoroutineType]
+            for x in self.made.values():
+                if type(x) is types.CoroutineType:
+                    x.close()
         self.left = remembered(self.made.values())
         self.made.clear()
         self.generators.clear()
