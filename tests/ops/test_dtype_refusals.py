@@ -3,6 +3,8 @@
 import pytest
 from both import agree, agree_error
 
+import torchlike
+
 EXACT = [
     "abs", "neg", "floor", "ceil", "round", "trunc", "sgn", "sign", "frac", "signbit", "isposinf", "nan_to_num", "amax",
     "amin", "msort", "conj_physical", "inverse",
@@ -66,3 +68,49 @@ SPARSE = [lambda x, y: x.add_(y), lambda x, y: x.mul_(y), lambda x, y: x.sub_(y)
 def test_sparse_results_are_cast_in_place(f):
     agree(lambda t: f(t.tensor([1, 0, 2], dtype=t.uint8).to_sparse(), t.tensor([1, 0, 2]).to_sparse()).to_dense())
     agree_error(lambda t: f(t.ones(2).byte().to_sparse(), t.ones(2).to_sparse()), "result type Float")
+
+
+WITHOUT_GRADIENT = [
+    lambda t, x: x.sum(dtype=t.int64),
+    lambda t, x: x.sum((0, 1), dtype=t.bool),
+    lambda t, x: t.prod(x, dtype=t.int32),
+    lambda t, x: t.cumsum(x, 0, dtype=t.int64),
+    lambda t, x: x.cumprod(0, dtype=t.uint8),
+    lambda t, x: x.nansum(0, dtype=t.int64),
+    lambda t, x: t.masked.sum(x, dtype=t.int64),
+]
+
+
+@pytest.mark.parametrize("f", WITHOUT_GRADIENT)
+def test_integers_take_no_gradient(f):
+    agree_error(lambda t: f(t, t.ones(2, 3, requires_grad=True)), "Autograd not support dtype: (Long|Bool|Int|Byte)")
+    agree_error(lambda t: t.func.grad(lambda x: f(t, x).sum().float())(t.ones(2, 3)), "Autograd not support dtype")
+    agree(lambda t: f(t, t.ones(2, 3)))
+    agree(lambda t: f(t, t.ones(2, 3, requires_grad=True).detach()))
+    agree(lambda t: t.no_grad()(f)(t, t.ones(2, 3, requires_grad=True)))
+
+
+def test_integers_take_no_tangent():
+    ones = torchlike.ones(3)
+    with pytest.raises(RuntimeError, match="Autograd not support dtype: Long"):
+        torchlike.func.jvp(lambda x: x.sum(dtype=torchlike.int64), (ones,), (ones,))
+    agree(lambda t: t.func.jvp(lambda x: x.to(t.int64), (t.ones(3),), (t.ones(3),)))
+
+
+BOOLS = [
+    lambda t, x: t.gcd(x.long(), True),
+    lambda t, x: t.hypot(True, x),
+    lambda t, x: x.atan2(True),
+    lambda t, x: x.fmax(other=False),
+    lambda t, x: x.atan2_(True),
+    lambda t, x: t.maximum(x, True, out=t.empty(0)),
+    lambda t, x: t.ldexp(x, True),
+    lambda t, x: t.logical_and(x, True),
+    lambda t, x: t.eq(True, x),
+    lambda t, x: t.mm(x, True),
+]
+
+
+@pytest.mark.parametrize("f", BOOLS)
+def test_bools_are_no_tensors(f):
+    agree_error(lambda t: f(t, t.ones(2)), "must be Tensor, not bool|got \\(bool, Tensor\\)")

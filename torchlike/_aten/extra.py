@@ -1,7 +1,7 @@
 """Overloads of ``torch.ops.aten`` that no declaration gives: factories, and what is no operator call here."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
 import torchlike._base.dtypes as dtypes
@@ -215,21 +215,29 @@ _add(
 )
 
 
+def factors_of(given: Sequence[Any], output_size: Any, input_size: Any) -> tuple[float, ...] | None:
+    """The factors of all dimensions, or None; one that is not given beside others is that of the sizes."""
+    if all([f is None for f in given]):
+        return None
+    return tuple([o / n if f is None else float(f) for f, o, n in zip(given, output_size, input_size, strict=True)])
+
+
 def _resample(name: str, n: int, aligned: bool) -> None:
     scales = ", ".join(
         f"float? {s}=None" for s in (("scales",) if n == 1 else ("scales_d", "scales_h", "scales_w")[-n:])
     )
     align = "bool align_corners, " if aligned else ""
 
-    def static(output_size: Any, rest: tuple) -> tuple:
+    def static(self: Any, output_size: Any, rest: tuple) -> tuple:
         align, given = (rest[0], rest[1:]) if aligned else (False, rest)
-        return tuple(output_size), tuple([s for s in given if s is not None]) or None, align, False
+        given = (*given, *[None] * (n - len(given)))
+        return tuple(output_size), factors_of(given, output_size, self.shape[2:]), align, False
 
     def run(self: Any, output_size: Any, *rest: Any) -> Any:
-        return _op(f"_{name}", (self,), static(output_size, rest))
+        return _op(f"_{name}", (self,), static(self, output_size, rest))
 
     def write(self: Any, output_size: Any, *rest: Any, out: Any) -> Any:
-        return call_out(REGISTRY[f"_{name}"], (self,), static(output_size, rest), out)
+        return call_out(REGISTRY[f"_{name}"], (self,), static(self, output_size, rest), out)
 
     _add(f"{name}(Tensor self, SymInt[{n}] output_size, {align}{scales}) -> Tensor", run)
     into = "*, Tensor(a!) out) -> Tensor(a!)"

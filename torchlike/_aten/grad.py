@@ -5,7 +5,7 @@ import operator
 from collections.abc import Callable
 from typing import Any
 
-from torchlike._aten.extra import by_position
+from torchlike._aten.extra import by_position, factors_of
 from torchlike._aten.source import SOURCE, Overload
 from torchlike._core.dispatch.dispatch import call, plan_for
 from torchlike._core.tensor.tensor import Tensor, alias, value_of
@@ -84,8 +84,9 @@ def _of_size(declared: Any, text: str) -> None:
 
     def backward(*args: Any, **kwargs: Any) -> Any:
         given = dict(zip(order, args, strict=False)) | kwargs
-        factors = tuple([given[n] for n in order if n.startswith("scales") and given.get(n) is not None])
-        static = _key(given["output_size"]), factors or None, given.get("align_corners", False), False
+        scales = [given.get(n) for n in order if n.startswith("scales")]
+        factors = factors_of(scales, given["output_size"], given["input_size"][2:])
+        static = _key(given["output_size"]), factors, given.get("align_corners", False), False
         grad = given["grad_output"]
         stand = grad.new_zeros(list(given["input_size"]))
         return _vjp(declared.full_name, (stand,), declared.exactly(static), (0,), (grad,))[0]

@@ -53,6 +53,8 @@ class Source:
 
     def add(self, entry: Overload) -> None:
         """One more overload."""
+        make = entry.make
+        entry = entry._replace(make=lambda: _by_place(entry.text, make()))
         name, overload = _names(entry.text)
         self.added.setdefault(name, {})[overload] = entry
         if self._index is not None:
@@ -89,6 +91,24 @@ class _Late:
         return call(*args, **kwargs)
 
 
+def _by_place(text: str, function: Callable) -> Callable:
+    """``function``, called with the names of the schema ``text``, which may be others than its own."""
+    arguments = [a for a in parse_schema(f"aten::{text}").arguments if not a.kwarg_only]
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        named = [i for i, a in enumerate(arguments) if a.name in kwargs]
+        if not named:
+            return function(*args, **kwargs)
+        placed = list(args)
+        for a in arguments[len(args) : named[-1] + 1]:
+            if a.name not in kwargs and not a.has_default_value():
+                raise TypeError(f"aten::{text} is missing value for argument '{a.name}'")
+            placed.append(kwargs.pop(a.name, a.default_value))
+        return function(*placed, **kwargs)
+
+    return call
+
+
 def _derive(known: dict[str, Overload], entry: Overload) -> None:
     """Add the overload with ``out=`` of an added one, unless it was added too."""
     form = None if entry.whole else out_form(entry.text, entry.make)
@@ -106,7 +126,7 @@ def _forms(op: Op) -> Iterable[tuple[str, Callable[[], Callable], tuple[Tag, ...
     facts, tail = op.aten, op.aten.schema
     name, overload = op.schema.name, op.schema.overload
     kind = (Tag.pointwise,) if op.pointwise else ()
-    yield op.full_name + tail, lambda: _power() if op is pow_scalar else _compiled(op, "method", False, {}), kind
+    yield op.full_name + tail, lambda: _power() if op is pow_scalar else _whole(op, tail), kind
     if op.inplace is not None and tail.startswith("(Tensor self") and facts.inplace is not None:
         changed = _changing(f"{name}_.{facts.inplace}".rstrip("."), tail)
         yield changed, lambda: _compiled(op, "inplace", False, {}), (Tag.inplace, *kind)
@@ -114,6 +134,14 @@ def _forms(op: Op) -> Iterable[tuple[str, Callable[[], Callable], tuple[Tag, ...
         yield f"{name}.{facts.out}{_with_out(op, tail)}", lambda: _out_front(op), (Tag.out, *kind)
     if op.numbers and overload == "Tensor" and "Tensor other" in tail:
         yield from _scalar_forms(op, tail, kind)
+
+
+def _whole(op: Op, tail: str) -> Callable:
+    """The operator itself; a tensor stands for what its schema has as a bool."""
+    front = _compiled(op, "method", False, {})
+    if not tail.endswith(" -> bool"):
+        return front
+    return lambda *args, **kwargs: bool(front(*args, **kwargs))
 
 
 def _power() -> Callable:

@@ -19,6 +19,7 @@ _PREFIXES = {"linalg_": linalg, "special_": special, "fft_": fft}
 _FREE = [inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD]  # of functions made of declarations
 _REDUCTIONS = ("none", "mean", "sum")
 _RENAMED = {"self": "input"}
+_DEFAULTS = {"reduction"}  # which public functions have another default for than the schemas: none, not the mean
 
 
 def _named(name: str) -> Any:
@@ -65,7 +66,7 @@ def _positional(schema: FunctionSchema, function: Callable, outs: tuple[str, ...
 
     def call(*args: Any, **kwargs: Any) -> Any:
         given = list(args)
-        last = max([i for i, a in enumerate(order) if a.name in kwargs], default=-1)
+        last = max([i for i, a in enumerate(order) if a.name in kwargs or a.name in _DEFAULTS], default=-1)
         for a in order[len(given) : last + 1]:
             given.append(kwargs.pop(a.name) if a.name in kwargs else a.default_value)
         if layer:  # whose arguments have other places

@@ -5,6 +5,7 @@ import inspect
 import math
 
 import torchlike._base.dtypes as dtypes
+from torchlike._aten.extra import factors_of
 from torchlike._aten.packets import ops
 from torchlike._aten.source import SOURCE, Overload
 from torchlike._core.dispatch.dispatch import call
@@ -200,7 +201,7 @@ def _aa(mode):
         public=False,
     )
     def sized(input, output_size, align_corners, scales_h=None, scales_w=None):
-        factors = None if scales_h is None or scales_w is None else (float(scales_h), float(scales_w))
+        factors = factors_of((scales_h, scales_w), output_size, input.shape[2:])
         return _resampled(mode, input, tuple(output_size), factors, align_corners)
 
     @native(
@@ -333,7 +334,11 @@ def _convert_indices_from_csr_to_coo(crow_indices, col_indices, *, out_int32=Fal
 
 @native("nuclear_norm(Tensor self, bool keepdim=False) -> Tensor", public=False)
 def _nuclear(input, keepdim=False):
-    return matrix_norm(input, "nuc", (0, 1), keepdim)
+    if input.ndim < 2:
+        raise RuntimeError(
+            f"nuclear_norm: the input must have at least 2 dimensions, got {input.ndim} of shape {list(input.shape)}"
+        )
+    return matrix_norm(input, "nuc", (-2, -1), keepdim)
 
 
 @native("nuclear_norm.dim(Tensor self, int[2] dim, bool keepdim=False) -> Tensor", public=False)
@@ -343,7 +348,7 @@ def _nuclear_dim(input, dim, keepdim=False):
 
 @function("nuclear_norm")
 def nuclear_norm(input, dim=None, keepdim=False, *, out=None):
-    """The sum of the singular values of matrices, over the two dimensions ``dim`` (of a matrix, without it).
+    """The sum of the singular values of matrices, over the two dimensions ``dim`` (the last two, without it).
 
     >>> import torchlike as torch
     >>> torch.nuclear_norm(torch.eye(2))
@@ -351,10 +356,6 @@ def nuclear_norm(input, dim=None, keepdim=False, *, out=None):
     """
     if isinstance(dim, bool):
         dim, keepdim = None, dim
-    if dim is None and input.ndim != 2:
-        raise RuntimeError(
-            f"Expected a tensor with 2 dimensions, but got a tensor with {input.ndim} dimensions instead."
-        )
     return _written("nuclear_norm", out, _nuclear(input, keepdim) if dim is None else _nuclear_dim(input, dim, keepdim))
 
 

@@ -253,10 +253,24 @@ def _make_plan(op: Kernel, inputs: Sequence[Any], static: Static, values: Values
         return None
     avals = [derive.aval(v) for v in values]
     plan = plans.derivative(op, static, avals, _as_they_arrive(op.declaration, wanted, avals, static))
-    if plan is not None:
+    if plan is None:
+        demand_floating(op.declaration, static)
+    else:
         plan.op, plan.static, plan.avals = op, static, avals
         plan.tensors = tuple(i for i, yes in enumerate(is_tensor) if yes or _stands_for_tensor(op, i))
     return plan
+
+
+def demand_floating(op: Any, static: Static) -> None:
+    """Refuse to compute in a dtype without derivatives, which drops the gradient; a cast, no function, is asked to."""
+    if "function" not in op.variants or op.formulas == {} or not hasattr(op, "static"):
+        return
+    for arg, given in zip(op.static, static, strict=False):
+        if arg.kind == "dtype" and given is not None and not rules.differentiable(given.np):
+            raise RuntimeError(
+                f"Autograd not support dtype: {given.scalar_name}. {op.name}() of a tensor that requires grad has no "
+                "gradient in it; detach() the tensor"
+            )
 
 
 def _as_they_arrive(op: Any, wanted: Sequence[int], avals: Sequence[Any], static: Static) -> tuple[int, ...]:

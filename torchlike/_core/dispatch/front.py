@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from torchlike._decl.typed import Static
 
 
-def _check(arg: Arg, strict: bool, op: Op, env: dict[str, Any]) -> list[str]:
+def _check(arg: Arg, form: str, strict: bool, op: Op, env: dict[str, Any]) -> list[str]:
     """Source lines that make the argument what the kernel expects."""
     n = arg.name
     guard = f"{n} is not None and " if arg.optional or (arg.has_default and arg.default is None) else ""
@@ -42,7 +42,11 @@ def _check(arg: Arg, strict: bool, op: Op, env: dict[str, Any]) -> list[str]:
                 f"if {guard}{n}.__class__ is not Tensor: {'as_operand' if n in op.numbers else 'as_tensor_arg'}(NAME, "
                 f"'{n}', {n})"
             ]
-        return []
+        receiver = n == "self" and form != "function"
+        if receiver or n in op.numbers:
+            return []
+        # of other numbers jax's value says in the kernel that they are none of tensors
+        return [f"if {n}.__class__ is bool: no_bool(NAME, '{arg.public_name}', {op.schema.args.index(arg)}, {n})"]
     if arg.is_list:
         if arg.kind == "int":
             converter = "as_ints"
@@ -162,7 +166,7 @@ _ENV = {
     "call_inplace": call_inplace, "call_out": call_out, "call_view": call_view,
     "dtype": dtypes.dtype, "_UNSET": _UNSET, "_LISTS": frozenset((list, tuple, Size)),
     "exact": exact, "_twice": _twice, "REAL": REAL, "demand_held": demand_held,
-    "demand_given": convert.demand_given,
+    "demand_given": convert.demand_given, "no_bool": convert.no_bool,
     **{n: getattr(convert, n) for n in dir(convert) if n.startswith("as_")},
 }  # fmt: skip
 
@@ -186,7 +190,7 @@ def _source(op: Op, form: str, strict: bool, env: dict[str, Any]) -> str:
     has_out = form == "function" and "out" in op.variants
     if has_out:
         parts += ["out=None"] if star else ["*", "out=None"]
-    checks = [line for arg in op.schema.args for line in _check(arg, strict, op, env)]
+    checks = [line for arg in op.schema.args for line in _check(arg, form, strict, op, env)]
     lines += checks
     inputs, static = _handover(op, env)
     lines += _held(op, inputs)

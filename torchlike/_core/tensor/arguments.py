@@ -51,6 +51,11 @@ def no_tensor(function: str, name: str | None, position: int | None, x: Any) -> 
     return TypeError(f"{function}(): argument {' '.join(given)} must be Tensor, not {_kind(x)}{hint}")
 
 
+def no_bool(function: str, name: str, position: int, x: Any) -> NoReturn:
+    """Refuse a bool where a tensor is wanted: a kernel could not tell it from a tensor of one."""
+    raise no_tensor(function, name, position, x)
+
+
 _HEAP_TYPE = 1 << 9  # of a class that Python code made; the name of others has that of their module
 
 

@@ -16,7 +16,7 @@ from torchlike._base.layout import contiguous_strides, numel
 from torchlike._base.state import state
 from torchlike._core.autograd import node as nodes
 from torchlike._core.autograd.operator_node import OpNode
-from torchlike._core.dispatch.dispatch import call
+from torchlike._core.dispatch.dispatch import call, demand_floating
 from torchlike._core.dispatch.inplace import call_inplace
 from torchlike._core.dispatch.view_calls import call_view
 from torchlike._core.overrides.torch_function import unseen
@@ -152,6 +152,7 @@ class JvpLevel(Level):
         """Give the results of a call their tangents."""
         diff = diff_outputs(op, [o.dtype.np for o in outs])
         if not diff:
+            demand_floating(op.declaration, static)
             return
         dots = _tuple(_dots(self, op, inputs, static, tangents))
         for i in diff:

@@ -54,7 +54,7 @@ def interpolate(
     n = input.dim() - 2
     _check_corners(mode, align_corners)
     size, scales = _target(input, n, size, scale_factor, recompute_scale_factor)
-    _check_mode(n, mode, antialias)
+    _check_mode(n, mode, antialias, align_corners)
     if mode == "area":
         return _AREA[n](input, size)
     arguments.bools("interpolate", align_corners=False if align_corners is None else align_corners)
@@ -68,7 +68,7 @@ def _check_corners(mode, align_corners):
         )
 
 
-def _check_mode(n, mode, antialias):
+def _check_mode(n, mode, antialias, align_corners):
     if antialias and not (mode in ("bilinear", "bicubic", "lanczos") and n == 2):
         raise ValueError(
             "Anti-alias option is restricted to bilinear, bicubic, and lanczos modes and requires a 4-D tensor as input"
@@ -82,6 +82,8 @@ def _check_mode(n, mode, antialias):
         raise NotImplementedError(f"Got {n + 2}D input, but {mode} mode needs {_SMOOTH[mode] + 2}D input")
     if mode == "lanczos" and not antialias:
         raise ValueError("Lanczos mode requires antialias=True")
+    if mode == "lanczos" and align_corners:
+        raise ValueError("Lanczos mode does not support align_corners=True")
 
 
 def _each(value, n, what, format, input):
