@@ -103,6 +103,7 @@ def test_segment_reduce(reduce):
 
 ERRORS = [
     (lambda t, x: t.histogram(x.int(), 2), "histogramdd"),
+    (lambda t, x: t.histogram(x, x[:0]), "bins tensor should have at least 1 element, but got 0"),
     (lambda t, x: t.histogram(x, 0), "bins must be > 0, but got 0 for dimension 0"),
     (lambda t, x: t.histogram(x, 2, range=(3.0, 1.0)), "min should not exceed max, but got min 3 max 1"),
     (lambda t, x: t.histogram(x, 2, range=(3.0,)), "range should have 2 elements, but got 1"),

@@ -56,6 +56,11 @@ def _given_edges(x, bins, at):
             f"torch.histogramdd: bins tensor should have one dimension, but got {bins.ndim} dimensions in the bins "
             f"tensor for dimension {at}"
         )
+    if not bins.numel():
+        raise RuntimeError(
+            "torch.histogramdd: bins tensor should have at least 1 element, but got 0 elements in the bins tensor "
+            f"for dimension {at}"
+        )
     _demand_bins(bins.numel() - 1, at)
     return bins.clone()
 
