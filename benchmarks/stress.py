@@ -4,8 +4,9 @@
 
 Nothing may be lost and nothing may fail. Each thread counts what it adds, and everything is compared at the end: a
 tensor of its own has every addition, a gradient that threads share has every addend (`.grad` is added to under a lock),
-what is read of a parameter while a compiled step replaces it is its value before or after, a model of a thread's own
-ends where the same steps end in one thread. Prints what was done, and exits with 1 if something is wrong.
+so has a tensor that they change in place, what is read of a parameter while a compiled step replaces it is its value
+before or after, a model of a thread's own ends where the same steps end in one thread. Prints what was done, and exits
+with 1 if something is wrong.
 """
 
 import argparse
@@ -27,6 +28,7 @@ class Shared:
     Attributes:
         total: a parameter whose gradient everybody adds ones to. frozen: a model that is read only.
         counter: a parameter from which a compiled step takes 1, in all its elements.
+        written: what threads add ones to, in place and without a lock: eagerly, recorded and compiled, some to a part.
     """
 
     def __init__(self):
@@ -34,6 +36,11 @@ class Shared:
         self.total.grad = torch.zeros(4)
         self.counter = nn.Parameter(torch.zeros(64))
         optimizer = torch.optim.SGD([self.counter], lr=1.0)
+        self.written = nn.Parameter(torch.zeros(8))
+        self.part = self.written.detach()[2:5]
+        self.write_compiled = torch.compile(lambda: (self.part.add_(1), None)[1], fullgraph=True)
+        self.written.grad = -torch.ones(8)
+        self.write_by_step = torch.optim.SGD([self.written], lr=1.0).step
 
         @torch.compile(fullgraph=True)
         def step():
@@ -162,6 +169,19 @@ class Adder(Worker):
         self.added += 1
 
 
+class Writer(Worker):
+    """Adds to a shared tensor in place, in one way after the other."""
+
+    def start(self):
+        s = self.shared
+        self.ways = s.write_compiled, s.write_by_step, lambda: s.part.add_(1), lambda: s.written.data.add_(1)
+
+    def work(self):
+        self.ways[self.turns % 4]()
+        with torch.set_execution("recorded"):
+            self.shared.part.add_(1)
+
+
 class Loader(Worker):
     """Reads batches that other threads collate."""
 
@@ -175,7 +195,7 @@ class Loader(Worker):
         self.shared.look()
 
 
-KINDS = (Eager, Compiled, Recorded, Stepper, Adder, Loader, Compiled, Eager)
+KINDS = (Eager, Compiled, Recorded, Stepper, Adder, Loader, Writer, Eager, Compiled, Writer)
 
 
 def run(seconds, threads):
@@ -215,7 +235,10 @@ def wrong(shared, workers):
         yield f"the shared gradient is {shared.total.grad.tolist()} after {added} additions"
     if shared.counter.tolist() != [-taken] * 64:
         yield f"the shared parameter is {shared.counter[0].item()} after {taken} steps"
-    print(f"{added} additions to a shared gradient, {taken} steps of a shared parameter")
+    written = 2 * sum(w.turns for w in workers if isinstance(w, Writer))
+    if shared.part.tolist() != [written] * 3:
+        yield f"what threads write to is {shared.part.tolist()} after {written} additions"
+    print(f"{added} additions to a shared gradient, {taken} steps of a shared parameter, {written} of a shared tensor")
 
 
 def main():

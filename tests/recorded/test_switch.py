@@ -111,3 +111,15 @@ def test_the_end_of_a_program():
     code = "import torchlike as t; x = t.ones(2); y = x + 1; z = y @ y; print('end')"
     done = run(code, TORCHLIKE_EXECUTION="recorded")
     assert (done.returncode, done.stdout, done.stderr) == (0, "end\n", "")
+
+
+@pytest.mark.parametrize("kind", [torch.optim.SGD, torch.optim.Adam])
+def test_an_immediate_step_after_recorded_changes(kind):
+    p = torch.nn.Parameter(torch.zeros(2))
+    p.grad, optimizer = torch.ones(2), kind([p], lr=1.0)
+    with torch.set_execution("immediate"):
+        for _ in range(3):
+            with torch.set_execution("recorded"):
+                p.data.add_(1)
+            optimizer.step()
+    torch.testing.assert_close(p.detach(), torch.zeros(2), rtol=0, atol=1e-5)

@@ -79,7 +79,6 @@ def replace(
     if recorder is not None:
         if recorder.calls:
             return _certainly(keep, run(function, static, *trees))
-        trees = [jax.tree.map(settled, t) if t.__class__ is dict else t for t in trees]
     if alone() or {type(s.value) for s in storages if s is not None} - {Array, Pending}:
         return _replace(function, static, owned, trees, keep)
     taken = itertools.chain.from_iterable(_leaves(trees[i]) for i in owned)
@@ -94,10 +93,8 @@ def replace(
 def _replace(
     function: Callable[..., Any], static: Static, owned: Indices, trees: Sequence[Any], keep: Callable[[Any], object]
 ) -> None:
-    recorder = state.recorder
     alone = all([_alone(trees[i]) for i in owned])
-    if recorder is not None:
-        trees = [_arrays(t) if t.__class__ is list else t for t in trees]
+    trees = [_arrays(t) if t.__class__ in (list, dict) else t for t in trees]  # some may have been recorded before
     if not alone:
         return _certainly(keep, run(function, static, *trees))
     kernel, results = compiled(function, static, owned), []
@@ -180,6 +177,8 @@ def _alone(tree: Any) -> bool:
 
 def _arrays(tree: Any) -> list[Any]:
     """A tree with arrays in place of recorded values."""
+    if tree.__class__ is dict:
+        return {k: settled(v) for k, v in tree.items()}
     if Pending not in {*map(type, _leaves(tree))}:
         return tree
     if tree[0].__class__ is tuple:

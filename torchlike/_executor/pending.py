@@ -115,8 +115,8 @@ def settled(value: Value) -> Any:
     """The array of a value, computed now if it has to be; other values as they are."""
     if value.__class__ is not Pending:
         return value
-    if value.array is None:
-        value.recorder.settle(value)
+    if value.array is None and (recorder := value.recorder) is not None:  # None: another thread has just computed it
+        recorder.settle(value)
     return value.array
 
 

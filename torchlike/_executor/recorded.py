@@ -246,8 +246,8 @@ def _enter(v: Value, new: list[Any], end: int, seen: dict[int, int]) -> Any:
     slot = seen.get(id(v))
     if slot is not None:
         return slot
-    if cls is Pending and v.array is None:
-        v.recorder.settle(v)
+    if cls is Pending:
+        settled(v)
     entered = kind(v)
     if entered is cls:
         return None

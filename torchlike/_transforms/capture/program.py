@@ -414,7 +414,7 @@ class Program:
         for storage, token, value in zip(self.fixed, self.tokens, values, strict=False):
             if storage.value is token:  # nobody has written meanwhile
                 storage.value = value
-            token.array = value
+            token.array = value.array if value.__class__ is Pending else value
         self.tokens[:] = [pending(token.kind, self) for token in self.tokens]
         raise Unsettled(*missing) if missing else error
 
