@@ -175,7 +175,7 @@ def _alone(tree: Any) -> bool:
     )
 
 
-def _arrays(tree: Any) -> list[Any]:
+def _arrays(tree: Any) -> Any:
     """A tree with arrays in place of recorded values."""
     if tree.__class__ is dict:
         return {k: settled(v) for k, v in tree.items()}
