@@ -7,6 +7,8 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
+from torchlike._base.tracing import current_trace, trace_state_clean
+
 # Not empty while a flag of :data:`_MARKED` is set in some thread. Reading a flag takes 70 ns: who finds this empty need
 # not.
 UNUSUAL: set[int] = set()
@@ -36,6 +38,7 @@ class State(threading.local):
     ``pack_refused``: the message of the error that setting some gives, or None. ``task``: the
     backward that runs, or None. ``capture``: what a compiled function needs of the outside, while it is traced.
     ``trace``: what makes a graph of the calls of this thread, and is told of tensors that come or change otherwise.
+    ``stopped``: jax's trace of the function that has switched the grad mode off, see :func:`stops`.
     ``recorder``: what records the calls of this thread; None if they run at once. ``interpreter``: what runs the
     user's Python code while a function is captured. ``function_modes``,
     ``dispatch_modes``: the modes that are active, the innermost last. ``overrides_off``: 1 where
@@ -56,6 +59,7 @@ class State(threading.local):
     selective: Any = None
     capture: Any = None
     trace: Any = None
+    stopped: Any = None
     multithreading = True
     view_replay = False
     recorder: Any = None
@@ -117,9 +121,10 @@ LEVELS = 1  # a function transform: vmap, jvp, or a dual level
 SELECTIVE = 2  # a checkpoint that keeps the results of some operators
 AUTOCAST = 4
 INFERENCE = 8
-REMAT = 16  # a checkpointed region runs again
-DISPATCH = 32  # a TorchDispatchMode is active
-CAPTURE = 64  # a function is captured: what its calls read becomes inputs of a program
+STOPPED = 16  # in a function that jax traces the grad mode was switched off
+REMAT = 32  # a checkpointed region runs again
+DISPATCH = 64  # a TorchDispatchMode is active
+CAPTURE = 128  # a function is captured: what its calls read becomes inputs of a program
 
 
 class untraced:
@@ -201,7 +206,7 @@ class _Resumed:
 class _GradMode(Context):
     """A context with a fixed grad mode; given a function it decorates that, so parentheses may be left out."""
 
-    __slots__ = ("prev",)
+    __slots__ = ("bit", "prev")
     _target = True
 
     def __new__(cls, func=None):
@@ -209,14 +214,17 @@ class _GradMode(Context):
         return mode if func is None else mode(func)
 
     def __enter__(self):
-        self.prev = state.grad
-        if self.prev is None:
-            self.prev = switch_grad(self._target)
+        self.prev, self.bit = state.grad, None
+        if self.prev is None or not trace_state_clean():
+            self.prev, self.bit = _switched(self._target)
         else:
             _set(state, "grad", self._target)
 
     def __exit__(self, *exc):
-        switch_grad(self.prev)
+        if self.bit is None:
+            switch_grad(self.prev)
+        else:
+            _switched_back(self.prev, self.bit)
 
 
 def switch_grad(mode: bool) -> bool:
@@ -227,6 +235,37 @@ def switch_grad(mode: bool) -> bool:
     else:
         _set(state, "grad", mode)
     return before
+
+
+def _switched(mode: bool) -> tuple[bool, tuple | None]:
+    """Set the grad mode as a user does; returns what :func:`_switched_back` takes.
+
+    What is computed without grad in a function that jax traces is constant for jax, too, if the mode is switched there:
+    around such a function it says nothing of what jax differentiates.
+    """
+    before = None
+    if state.grad is not None and state.capture is None and not trace_state_clean():
+        before = state.active & STOPPED, state.stopped
+        state.active = state.active & ~STOPPED if mode else state.active | STOPPED
+        state.stopped = None if mode else current_trace()
+    return switch_grad(mode), before
+
+
+def _switched_back(mode: bool, before: tuple | None) -> None:
+    switch_grad(mode)
+    if before is not None:
+        bit, state.stopped = before
+        state.active = (state.active & ~STOPPED) | bit
+
+
+def stops() -> bool:
+    """Whether the function that jax traces now has switched the grad mode off, so that jax is to follow nothing."""
+    return bool(state.active & STOPPED) and stops_here()
+
+
+def stops_here() -> bool:
+    """As :func:`stops`, where the bit of the layer says that some function did."""
+    return not state.grad and state.stopped is current_trace()
 
 
 class below_autograd:
@@ -283,20 +322,20 @@ class set_grad_enabled(Context):
     False
     """
 
-    __slots__ = ("prev", "mode")
+    __slots__ = ("bit", "mode", "prev")
 
     def __init__(self, mode: bool):
         if not isinstance(mode, bool):
             raise TypeError(
                 f"set_grad_enabled(): argument 'enabled' (position 1) must be bool, not {type(mode).__name__}"
             )
-        self.prev, self.mode = switch_grad(mode), mode
+        (self.prev, self.bit), self.mode = _switched(mode), mode
 
     def __enter__(self):
-        switch_grad(self.mode)
+        _switched(self.mode)
 
     def __exit__(self, *exc):
-        switch_grad(self.prev)
+        _switched_back(self.prev, self.bit)
 
     def __call__(self, target):
         switch_grad(self.prev)
@@ -334,13 +373,13 @@ class inference_mode(Context):
         self.mode = mode
 
     def __enter__(self):
-        self._before = switch_grad(not self.mode), state.inference, state.active & INFERENCE
+        self._before = _switched(not self.mode), state.inference, state.active & INFERENCE
         state.inference = self.mode
         state.active = (state.active | INFERENCE) if self.mode else state.active & ~INFERENCE
 
     def __exit__(self, *exc):
         grad, state.inference, bit = self._before
-        switch_grad(grad)
+        _switched_back(*grad)
         state.active = (state.active & ~INFERENCE) | bit
 
     def clone(self):

@@ -14,6 +14,11 @@ except ImportError:  # no public name tells; to assume a trace costs a microseco
         return False
 
 
+def current_trace() -> Any:
+    """What jax makes of the function that it traces now, None if that cannot be told."""
+    return getattr(trace_ctx, "trace", None)
+
+
 _UNKNOWN = (
     "a number was asked for (item(), bool(), float(), int(), tolist(), numpy(), an `if` or `while` over a tensor) of a "
     "tensor of shape {shape} and dtype {dtype}, whose values are not known while jax traces the function (jit, vmap, "

@@ -76,8 +76,7 @@ def _problem(
         return _joined(torch_f(*filled(t, _tensor)))
 
     def of_arrays(x: jax.Array) -> jax.Array:
-        with no_grad():
-            return of_tensor(from_jax_array(x)).jax()
+        return of_tensor(from_jax_array(x)).jax()
 
     z = leaves[i]
     value = of_arrays(z)

@@ -147,8 +147,7 @@ def _traced(loss: Callable) -> Callable:
     """The loss as a function of jax arrays."""
 
     def run(z: jax.Array) -> jax.Array:
-        with no_grad():
-            return loss(from_jax_array(z)).jax()
+        return loss(from_jax_array(z)).jax()
 
     return run
 

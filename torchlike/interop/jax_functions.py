@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from torchlike._base.state import no_grad
+from torchlike._base.state import enable_grad, no_grad
 from torchlike._core.conversion.convert import from_jax_array
 from torchlike._core.dispatch.dispatch import call
 from torchlike._core.tensor.tensor import Tensor, array_of, is_tensor
@@ -178,7 +178,8 @@ def to_jax(function: Any) -> Callable[..., Any]:
         Arrays in any pytree take the place of tensors, and results are arrays. ``key`` is a jax random key, from which
         dropout and other random operators draw; they raise RuntimeError without one. ``jax.grad`` of it differentiates
         torchlike's kernels by jax's rules, so subgradients at kinks are jax's of those kernels, and gradients of
-        complex parameters have jax's convention.
+        complex parameters have jax's convention. What ``detach()`` or ``no_grad`` keep from autograd is constant for
+        jax, and custom Functions are differentiated by their ``backward``.
 
     Raises:
         TypeError: ``function`` cannot be called.
@@ -201,7 +202,7 @@ def _of_function(function: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(function, updated=())
     def pure(*args: Any, key: Any = None, **kwargs: Any) -> Any:
         args, kwargs = _tensors((args, kwargs))
-        with drawing_from(key):
+        with drawing_from(key), enable_grad():  # a grad mode outside says nothing of what jax differentiates
             return _arrays(function(*args, **kwargs))
 
     return pure
@@ -211,7 +212,7 @@ def _of_module(module: Any) -> Callable[..., Any]:
     def pure(parameters: Any, buffers: Any, /, *args: Any, key: Any = None, **kwargs: Any) -> Any:
         given = {name: _tensor(value) for name, value in {**parameters, **buffers}.items()}
         args, kwargs = _tensors((args, kwargs))
-        with drawing_from(key), reparametrized(module, given, tie_weights=True, strict=True):
+        with drawing_from(key), enable_grad(), reparametrized(module, given, tie_weights=True, strict=True):
             out = module(*args, **kwargs)
         return _arrays(out), {name: array_of(given[name]) for name in buffers}
 

@@ -19,16 +19,18 @@ except ImportError:  # no public name; without it jax's own error stands where i
     _types = {}
 
 from torchlike._base.dtypes import FROM_NP
-from torchlike._base.state import state
+from torchlike._base.state import state, stops
 from torchlike._core.autograd.custom_function import guarded
 from torchlike._core.autograd.fields import differentiable
 from torchlike._core.autograd.node import AccumulateGrad
 from torchlike._core.tensor.mutation import extras_of
 from torchlike._core.tensor.storage import Stand
 from torchlike._core.tensor.tensor import Tensor, alias, array_of, wrap
+from torchlike._core.tensor.views import followed_by_jax
 from torchlike._executor.immediate import Abstract
 from torchlike._executor.level import LevelValue
 from torchlike._executor.spread import in_order
+from torchlike._ops.constant import still
 
 _OUTSIDE = "history outside of jax"  # in the extras of a tensor or node: its history ends at a border that jax put up
 _PROGRAMS = ("DynamicJaxprTracer", "BatchTracer")  # jax's classes of values in jit and vmap; the others have tangents
@@ -64,6 +66,8 @@ def register(cls: type[Tensor], make: Callable[[Tensor, bool], Tensor]) -> None:
         (leaf,) = leaves
         value = _value(leaf, kind)
         requires_grad, has_history, outside = kind
+        if stops() and followed_by_jax(value):  # the result of a function of jax that was called without grad
+            value = still(value)
         t = wrap(value)
         if type(value) is Stand:
             return alias(t, cls)

@@ -10,6 +10,7 @@ from typing import Any
 import torchlike.cuda as gpus
 from torchlike._base.frames import user_stack
 from torchlike._base.state import enable_grad, state
+from torchlike._base.tracing import trace_state_clean
 from torchlike._core.autocast.settings import restored
 from torchlike._core.autograd import node as nodes
 from torchlike._core.autograd import saved_tensors
@@ -324,6 +325,8 @@ def checkpoint(
         raise ValueError("Unexpected keyword arguments: " + ",".join(kwargs))
     if context_fn is not noop_context_fn or debug is not False:
         raise ValueError("Passing `context_fn` or `debug` is only supported when use_reentrant=False.")
+    if state.capture is None and not trace_state_clean():  # jax differentiates the function itself
+        return function(*args)
     return CheckpointFunction.apply(function, preserve, *args)
 
 

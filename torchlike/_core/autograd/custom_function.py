@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from torchlike._base.device import jax_device, stays
 from torchlike._base.frames import warn
-from torchlike._base.state import followed, state
+from torchlike._base.state import followed, state, stops
 from torchlike._core.autograd import node as nodes
+from torchlike._core.autograd.jax_rule import given_by_jax, tie
 from torchlike._core.autograd.saved_tensors import FREED, SavedTensor, SavesTensors
 from torchlike._core.dispatch.dispatch import refresh
 from torchlike._core.dispatch.inplace import demand_writable, rebase
@@ -245,6 +246,7 @@ def run(
     node and the list of outputs at the end, for forward mode.
     """
     record = _connect(node, args) and state.grad
+    followed_by_jax = {} if stops() else given_by_jax(args)
     before, state.grad = state.grad, False
     try:
         if setup is None:
@@ -256,6 +258,8 @@ def run(
         if setup is not None and node.to_save is not None:
             _refuse_returned_inputs(node, args, outputs)
         outputs = _finished(node, args, outputs, record)
+        if followed_by_jax:
+            tie(node, followed_by_jax, outputs, _materialized)
     finally:
         state.grad = before
     if then is not None:  # before anything is saved: jvp is given what was saved for it
@@ -479,7 +483,7 @@ def guarded(outputs: Sequence[Tensor | None], message: str) -> list[Tensor | Non
     node = Error(message, [None if t is None else _sink(t) for t in outputs])
     got = []
     for i, t in enumerate(outputs):
-        got.append(None if t is None else t.detach())
+        got.append(None if t is None else alias(t))
         if t is not None:
             got[i]._edge, got[i]._rg = (node, i), True
     return got

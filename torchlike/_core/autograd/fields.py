@@ -17,10 +17,12 @@ from torchlike._core.autograd.operator_node import OpNode
 from torchlike._core.conversion.device_moves import ToCopyBackward0
 from torchlike._core.dispatch.dispatch import refresh
 from torchlike._core.dispatch.inplace import CopySlices
-from torchlike._core.tensor.mutation import extras_of, grad_of, set_grad, set_history
+from torchlike._core.tensor.mutation import extras_of, grad_of, set_grad, set_history, store
 from torchlike._core.tensor.storage import UNTRACKED
 from torchlike._core.tensor.tensor import Tensor, dtype_of
+from torchlike._core.tensor.views import followed_by_jax
 from torchlike._executor.level import LevelValue
+from torchlike._ops.constant import still
 
 if TYPE_CHECKING:
     from torchlike._base.dtypes import dtype
@@ -192,6 +194,8 @@ def detach_(t: Tensor) -> Tensor:
         extras_of(t)["detached"] = nodes.next_sequence()
     if t._ex is not None and "tangents" in t._ex:
         del extras_of(t)["tangents"]
+    if followed_by_jax(t._storage.form):
+        store(t._storage, still(t._storage.value))
     set_history(t, None, False)
     return t
 

@@ -28,7 +28,7 @@ from torchlike._core.tensor.memory_order import inherit_strides, restride
 from torchlike._core.tensor.mutation import bump, enter, store
 from torchlike._core.tensor.storage import CAPTURES
 from torchlike._core.tensor.tensor import Tensor, fresh, value_of
-from torchlike._core.tensor.views import chain_read, chain_write
+from torchlike._core.tensor.views import chain_read, chain_write, demand_no_derivative
 from torchlike._decl.derive import Derived
 from torchlike._executor import immediate
 from torchlike._executor.level import LevelValue
@@ -387,6 +387,8 @@ def assign(target: Tensor, value: Any, shared: bool = False) -> None:
     if not tensor:
         value = _fitting(target.dtype, value)
     demand_writable(target)
+    if tensor and target._storage.form.__class__ is not Array and state.grad:
+        demand_no_derivative(target, (value,))
     if target._diff is not None and state.grad:
         refresh(target)
     if state.active or target.__class__ not in KIND or (state.grad and _has_history(target, value if tensor else None)):

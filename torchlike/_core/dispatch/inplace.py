@@ -30,10 +30,11 @@ from torchlike._core.tensor.mutation import ANY, current, seen_by, write
 from torchlike._core.tensor.storage import UNTRACKED
 from torchlike._core.tensor.tensor import alias, value_of, wrap
 from torchlike._core.tensor.view_creation import refusal
-from torchlike._core.tensor.views import reader, writer
+from torchlike._core.tensor.views import demand_no_derivative, reader, writer
 from torchlike._decl.op import INPLACE as WORDS
 from torchlike._executor import immediate, sparse
 from torchlike._executor.failure import translate
+from torchlike._executor.pending import Array
 from torchlike._executor.spread import on_several_devices
 
 if TYPE_CHECKING:
@@ -126,6 +127,8 @@ def check_writable(name: str, target: Tensor, inputs: Sequence[Any]) -> bool:
     demand_writable(target)
     tensors = [x for x in inputs if KIND[x.__class__] == 1]
     record = _demand_history(target, tensors) if state.grad and name not in _UNNOTICED else False
+    if target._storage.form.__class__ is not Array and state.grad:
+        demand_no_derivative(target, tensors[1:])
     demand_distinct(name, target)
     for x in tensors[1:]:
         if x._storage is target._storage:

@@ -135,6 +135,7 @@ TRANSFORMS = TransformLayer()
 CHECKPOINT = Layer("selective checkpoints", flags.SELECTIVE)
 AUTOCAST = Layer("autocast", flags.AUTOCAST, outputs=True)
 INFERENCE = Layer("inference mode", flags.INFERENCE)
+STOPPED = Layer("grad modes in functions of jax", flags.STOPPED)
 AGAIN = Layer("checkpointed regions that run again", flags.REMAT)
 DISPATCH = DispatchLayer()
 CAPTURE = Layer("captures", flags.CAPTURE)
@@ -149,6 +150,7 @@ LAYERS = (
     CHECKPOINT,
     AUTOCAST,
     INFERENCE,
+    STOPPED,
     AGAIN,
     # Autograd: the form of a call records its node, around what the next layer returns where that is active.
     DISPATCH,
@@ -158,6 +160,6 @@ LAYERS = (
 )
 
 __all__ = [
-    "AGAIN", "AUTOCAST", "CAPTURE", "CHECKPOINT", "DEVICES", "DISPATCH", "INFERENCE", "LAYERS", "TRANSFORMS", "Call",
-    "Form", "Layer",
+    "AGAIN", "AUTOCAST", "CAPTURE", "CHECKPOINT", "DEVICES", "DISPATCH", "INFERENCE", "LAYERS", "STOPPED", "TRANSFORMS",
+    "Call", "Form", "Layer",
 ]  # fmt: skip

@@ -19,7 +19,7 @@ from torchlike._core.tensor.size import Size
 from torchlike._core.tensor.storage import CAPTURES, UNTRACKED, Freed, Outer, Storage, Version, told
 from torchlike._executor.immediate import Abstract
 from torchlike._executor.level import LevelValue
-from torchlike._executor.pending import settled
+from torchlike._executor.pending import Array, settled
 from torchlike._executor.sparse import LAYER, SparseValue, refuse
 
 if TYPE_CHECKING:
@@ -293,15 +293,18 @@ class Tensor(TensorBase, Methods):
             out = DISPATCH.detach(self)
             if out is not None:
                 return out
-        return alias(self)
+        new = alias(self)
+        return new if self._storage.form.__class__ is Array else stopped(new)
 
     @property
     def data(self) -> Tensor:
         """The same storage without history and with a version counter of its own."""
         if state.active and state.levels:
             return state.levels[-1].data(self)
-        new = self.detach() if state.dispatch_modes or self.__class__ is not Tensor else alias(self)
-        return versioned(new)
+        if state.dispatch_modes or self.__class__ is not Tensor:
+            return versioned(self.detach())
+        new = alias(self)
+        return versioned(new if self._storage.form.__class__ is Array else stopped(new, unseen=True))
 
     @data.setter
     def data(self, other: Tensor) -> None:
@@ -432,6 +435,13 @@ def alias(t: Tensor, cls: type = Tensor) -> Tensor:
     new._storage, new._vc, new._view, new._cache = t._storage, t._vc, t._view, t._cache
     new._rg = False
     new._edge = new._grad = new._acc = new._diff = new._ex = None
+    return new
+
+
+def stopped(new: Tensor, unseen: bool = False) -> Tensor:
+    """The new tensor ``new`` over the value of another one, as a constant for jax where that traces a function."""
+    if views.followed_by_jax(new._storage.form):
+        new._view, new._cache = views.stopped(new._view, new._layout, unseen), None
     return new
 
 

@@ -8,12 +8,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+from jax.core import Tracer
+
+from torchlike._base.state import state
 from torchlike._decl.derive import Derived
 from torchlike._executor import immediate
+from torchlike._ops.constant import constant
 
 if TYPE_CHECKING:
-    import numpy as np
-
     from torchlike._base.layout import Layout
     from torchlike._core.typed import Ints, Steps
     from torchlike._decl.typed import Forward
@@ -62,6 +65,34 @@ def chain_write(steps: Steps) -> Forward:
         return new
 
     return run
+
+
+def followed_by_jax(value: Any) -> bool:
+    """Whether jax may differentiate what is computed of ``value``: one of a function of the user that jax traces."""
+    return isinstance(value, Tracer) and state.capture is None and np.issubdtype(value.dtype, np.inexact)
+
+
+def stopped(view: View | None, layout: Layout, unseen: bool) -> View:
+    """The same view, through which jax sees no derivative. ``unseen``: autograd does not see changes through it."""
+    step = (constant, (unseen,), 0)
+    if view is None:
+        return View((step,), (), layout)
+    return View((*view.steps, step), view.ints, layout, view.dtype)
+
+
+def demand_no_derivative(target: Any, operands: Any) -> None:
+    """Refuse that a view without derivative is changed to what jax differentiates: it cannot be both."""
+    steps = () if target._view is None else target._view.steps
+    if any([op is constant and not static[0] for op, static, _ in steps]):
+        for x in operands:
+            steps = () if x._view is None else x._view.steps
+            if followed_by_jax(x._storage.form) and not any([op is constant for op, _, _ in steps]):
+                raise RuntimeError(
+                    f"in a function that jax traces (jit, grad, vmap, scan, to_jax) a tensor of shape "
+                    f"{list(target.shape)} that detach() gave is changed in place by values that jax may "
+                    "differentiate, while the tensor that it shares memory with keeps its own derivative; change "
+                    "x.detach().clone(), or use torch.no_grad() or x.data for a change without derivative"
+                )
 
 
 REPLAYED = frozenset({"ConjBackward", "NegViewBackward", "ViewAsRealBackward", "ViewAsComplexBackward"})

@@ -16,6 +16,7 @@ from torchlike._base.dtypes import get_default_dtype
 from torchlike._base.frames import user_frames, warn
 from torchlike._base.logs import COMPILE
 from torchlike._base.state import AUTOCAST, CAPTURE, DISPATCH, LEVELS, state
+from torchlike._base.tracing import trace_state_clean
 from torchlike._core.autograd.anomaly import current as anomaly
 from torchlike._core.tensor.tensor import Tensor
 from torchlike._executor.recorded import cut
@@ -94,6 +95,8 @@ class CompiledFunction:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if state.function_modes or not Switch.on or anomaly.enabled or (state.active & _OTHERS and _under_others()):
+            return self.function(*args, **kwargs)
+        if not trace_state_clean():  # it becomes a part of jax's program, with what that must know of detach()
             return self.function(*args, **kwargs)
         if self.broken:
             return graph_breaks.run(self.function, args, kwargs, self.lines)

@@ -29,8 +29,8 @@ from torchlike._core.overrides.torch_function import unseen
 from torchlike._core.tensor.mutation import become, bump, store
 from torchlike._core.tensor.shared_memory import Shared
 from torchlike._core.tensor.storage import Storage
-from torchlike._core.tensor.tensor import Tensor, alias, value_of, versioned, wrap
-from torchlike._core.tensor.views import View, reader
+from torchlike._core.tensor.tensor import Tensor, alias, stopped, value_of, versioned, wrap
+from torchlike._core.tensor.views import View, followed_by_jax, reader
 from torchlike._executor.level import LevelValue
 from torchlike._ops import shape as shapes
 from torchlike._ops import view as views
@@ -361,8 +361,8 @@ class GradLevel(Level):
         """``t`` without history, at the levels below too."""
         if not self.holds(t):
             return super().detach(t)
-        new = alias(t)
-        if self.tracks:
+        new = stopped(alias(t))
+        if self.tracks or followed_by_jax(t._storage.form):
             with level_below(self):
                 self.stands(new, self.lower(t).detach())
         self.made.append(weakref.ref(new))
