@@ -43,6 +43,7 @@ torch._check_tensor_all(3)
 torch._assert_async(torch.tensor(False))
 torch._assert_async(torch.ones(2))
 torch._assert_scalar(0, "said")
+[torch._sym_cos(1), torch._sym_log2(8), torch._sym_sqrt is torch.sym_sqrt, torch.Tensor.true_divide_.__name__]
 [torch.sym_int(-3.7), torch.sym_float(3), torch.sym_not(1), torch.sym_sqrt(4), torch.sym_sum([1, 2]), torch.sym_sum([])]
 [torch.sym_max(2, 3.0), torch.sym_min(2, 3.0), torch.sym_max(2, 1), torch.sym_ite(False, 1, 2)]
 torch.sym_ite(1, 1, 2)

@@ -1,5 +1,6 @@
 """What stands in for torch looks like torch: pickles, copies, names of what is public; modules that are not built."""
 
+import json
 import subprocess
 import sys
 
@@ -75,6 +76,31 @@ def test_in_the_place_of_torch(program):
     preamble = "import torchlike; torchlike.install_as_torch()\n"
     run = subprocess.run([sys.executable, "-c", preamble + program], capture_output=True, text=True)
     assert run.returncode == 0, run.stderr
+
+
+NAMES = """
+import json, torch, torch.distributed
+places = [torch, torch.functional, torch.nn.functional, torch.fft, torch.special, torch.linalg]
+places += [torch.distributed.distributed_c10d]
+functions = {f"{place.__name__}.{name}": getattr(place, name) for place in places for name in dir(place)}
+listed = {f for f in torch.overrides.get_testing_overrides() if not torch.overrides.is_tensor_method_or_property(f)}
+print(json.dumps({name: (f.__module__, f.__name__) for name, f in functions.items() if callable(f) and f in listed}))
+print(json.dumps([n for n in dir(torch) if getattr(torch.nn.functional, n, 0) is getattr(torch, n)]))
+"""
+# PyTorch has these in modules of their own; graphs of torch.fx name them as users do.
+APART = {"torch.dsmm", "torch.lobpcg", "torch.pca_lowrank", "torch.svd_lowrank"}
+APART |= {f"torch.functional.{name}" for name in ("pca_lowrank", "svd_lowrank")}
+
+
+def test_names_of_functions():
+    alias = "import torchlike; torchlike.install_as_torch()\n"
+    texts = [subprocess.run([sys.executable, "-c", p + NAMES], capture_output=True, text=True) for p in ("", alias)]
+    assert not texts[1].returncode, texts[1].stderr
+    (theirs, shared), (ours, ours_shared) = ([json.loads(x) for x in t.stdout.splitlines()] for t in texts)
+    both = set(theirs) & set(ours) - APART
+    wrong = {name: (theirs[name], ours[name]) for name in both if theirs[name] != ours[name]}
+    assert len(both) > 650 and not wrong
+    assert {name for name in shared if f"torch.{name}" in theirs} - set(ours_shared) <= {"norm"}
 
 
 @story

@@ -20,7 +20,8 @@ __all__ = [
     "SymBool", "SymFloat", "SymInt", "_assert", "_assert_async", "_assert_scalar", "_check", "_check_index",
     "_check_is_size", "_check_not_implemented", "_check_tensor_all", "_check_tensor_all_with", "_check_type",
     "_check_value", "_check_with", "sym_constrain_range", "sym_constrain_range_for_size", "sym_float", "sym_fresh_size",
-    "sym_int", "sym_ite", "sym_max", "sym_min", "sym_not", "sym_sqrt", "sym_sum",
+    "sym_int", "sym_ite", "sym_max", "sym_min", "sym_not", "sym_sqrt", "sym_sum", "_sym_acos", "_sym_asin", "_sym_atan",
+    "_sym_cos", "_sym_cosh", "_sym_log2", "_sym_sin", "_sym_sinh", "_sym_sqrt", "_sym_tan", "_sym_tanh",
 ]  # fmt: skip
 
 _SAID = "Expected cond to be True, but got False."
@@ -159,9 +160,29 @@ def sym_not(a: Any) -> bool:
     return not a
 
 
-def sym_sqrt(a: Any) -> float:
-    """The square root of a number."""
-    return math.sqrt(a)
+def _of_math(name: str) -> Callable[[Any], float]:
+    """The function of Python's ``math`` as PyTorch has it for symbols."""
+    compute = getattr(math, name)
+
+    def function(a: Any) -> float:
+        return compute(a)
+
+    function.__name__ = function.__qualname__ = f"_sym_{name}"
+    function.__doc__ = f"``math.{name}`` of a number."
+    return function
+
+
+_sym_acos = _of_math("acos")
+_sym_asin = _of_math("asin")
+_sym_atan = _of_math("atan")
+_sym_cos = _of_math("cos")
+_sym_cosh = _of_math("cosh")
+_sym_log2 = _of_math("log2")
+_sym_sin = _of_math("sin")
+_sym_sinh = _of_math("sinh")
+_sym_sqrt = _of_math("sqrt")
+_sym_tan = _of_math("tan")
+_sym_tanh = _of_math("tanh")
 
 
 def sym_ite(b: bool, t: Any, f: Any) -> Any:
@@ -214,5 +235,9 @@ def sym_fresh_size(expr: Any) -> NoReturn:
     raise NotImplementedError("torch.sym_fresh_size: torchlike's sizes are Python numbers; there are no symbols")
 
 
-_OVERRIDABLE = ("sym_float", "sym_ite", "sym_max", "sym_min", "sym_not", "sym_sqrt", "sym_sum")
+_OVERRIDABLE = """
+sym_float sym_int sym_ite sym_max sym_min sym_not sym_sum _sym_acos _sym_asin _sym_atan _sym_cos _sym_cosh _sym_sin
+_sym_sinh _sym_sqrt _sym_tan _sym_tanh
+""".split()
 globals().update(publish("torch", {name: globals()[name] for name in _OVERRIDABLE}))
+sym_sqrt = _sym_sqrt

@@ -104,6 +104,8 @@ def test_defaults():
             assert str(lib.zeros(1).dtype) == str(lib.linspace(0, 1, 2).dtype) == "torch.float64"
             assert str(lib.arange(2.0).dtype) == str(lib.full((1,), 0.5).dtype) == "torch.float64"
             assert str(lib.full((1,), 1j).dtype) == "torch.complex128"
+            lib.set_default_dtype(lib.float16)
+            assert str(lib.full((1,), 1j).dtype) == "torch.complex64"
         finally:
             lib.set_default_dtype(lib.float32)
 

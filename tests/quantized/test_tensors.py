@@ -217,3 +217,27 @@ def test_compiled_functions_run_outside_of_them():
     x = numbers(t, 4)
     assert (f(x) == t.relu(t.quantize_per_tensor(x, 0.1, 3, t.quint8)).dequantize() * 2).all()
     assert (t.compile(lambda: q.dequantize() + 1)() == q.dequantize() + 1).all()
+
+
+@pytest.mark.parametrize("change", [
+    lambda q: q.t_(), lambda q: q.transpose_(0, 1).unsqueeze_(0), lambda q: q.unsqueeze_(1).squeeze_(),
+    lambda q: q.as_strided_((2,), (1,)), lambda q: q.__setitem__(0, 0.7), lambda q: q.__setitem__((1, slice(2)), 0.4),
+    lambda q: q.view(-1).__setitem__(2, 0.9), lambda q: q.__setitem__(1, q[0].dequantize()),
+    lambda q: q[0].__setitem__(1, True),
+])  # fmt: skip
+def test_the_tensor_itself_changes(change):
+    """Changes of its geometry were lost in silence."""
+
+    def run(t):
+        q = Q(t)
+        view = q.view(-1)
+        change(q)
+        return told(q), q.dequantize(), view.dequantize()
+
+    agree(run)
+
+
+def test_assigned_by_other_tensors():
+    for index in ([0], torchlike.tensor([True, False])):
+        with pytest.raises(NotImplementedError, match=r"index_put_\(\) is not supported for quantized tensors"):
+            Q(torchlike)[index] = 1.0

@@ -436,3 +436,25 @@ def test_fast_gradcheck_of_sparse_inputs(f, layout):
 
     for masked in (None, False, True):
         agree(lambda t, masked=masked: script(t, masked))
+
+
+def turned(t):
+    """What transposing in place leaves: the matrix, gradients through it, and what others do to the result."""
+    leaf_ = leaf(S(t).to_dense()).to_sparse()
+    made = leaf_ * 2
+    same_one = made.t_() is made
+    back = S(t).transpose_(0, 1).swapaxes_(0, 1).mul_(2)
+    return made.shape, same_one, made.to_dense(), U(t).t_().coalesce().to_dense(), back.to_dense(), U(t).t_()._version
+
+
+def test_transposed_in_place():
+    """It was not, in silence."""
+    same(turned)
+
+
+@cases(
+    lambda t: S(t).to_sparse_csr().t_(), lambda t: S(t).unsqueeze_(0), lambda t: S(t).squeeze_(),
+    lambda t: S(t).to_sparse_csc().transpose_(0, 1),
+)  # fmt: skip
+def test_geometry_that_does_not_change_in_place(f):
+    same(f, refuses=True)

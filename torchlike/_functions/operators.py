@@ -97,10 +97,16 @@ def __invert__(self):
 
 # -- other names ---------------------------------------------------------------------------------
 
-FUNCTIONS["true_divide"] = bind.front([arithmetic.div], "function")
-FUNCTIONS["true_divide"].__name__ = FUNCTIONS["true_divide"].__qualname__ = "true_divide"
-Tensor.true_divide = bind.front([arithmetic.div], "method")
-Tensor.true_divide_ = bind.front([arithmetic.div], "inplace")
+
+def _true_divide(form):
+    front = bind.front([arithmetic.div], form)
+    front.__name__ = front.__name__.replace("div", "true_divide")
+    front.__qualname__ = front.__qualname__.replace("div", "true_divide")
+    return front
+
+
+FUNCTIONS["true_divide"] = _true_divide("function")
+Tensor.true_divide, Tensor.true_divide_ = _true_divide("method"), _true_divide("inplace")
 
 _ALIASES = """
 absolute abs, arccos acos, arccosh acosh, arcsin asin, arcsinh asinh, arctan atan, arctan2 atan2,

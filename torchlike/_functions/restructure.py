@@ -36,6 +36,7 @@ from torchlike._core.tensor.storage import UNTRACKED, Version
 from torchlike._core.tensor.tensor import Tensor, alias, fresh, preserve_format, value_of
 from torchlike._executor.immediate import too_large
 from torchlike._executor.level import LevelValue
+from torchlike._executor.sparse import LAYER, SparseValue
 from torchlike._functions._install import both, function, method
 from torchlike._functions.copy import format_of
 from torchlike._ops import pad as pads
@@ -55,6 +56,9 @@ def _become(t, node, op, args):
     if subclassed(t):
         return _shown(t, node, op, args, name)
     levelled = isinstance(t._storage.form, LevelValue) and not t._storage.stands
+    apart = LAYER.used and isinstance(t._storage.form, SparseValue)  # whose views are values of their own
+    if apart:
+        _demand_moved(t, op.schema.name)
     with announced(name, t, *args):
         new = call_view(op, (t,), args)
     if new._ex is not None and "tangents" in new._ex:
@@ -62,17 +66,35 @@ def _become(t, node, op, args):
     if new._ex is not None and "inner" in new._ex:  # what it stands for at the level below
         extras_of(t)["inner"] = new._ex["inner"]
         t._storage.keep(t, t._storage.epoch, value_of(new))
-    if levelled:  # the geometry is that of the tensor which it stands for
+    if levelled or apart:  # the geometry is that of the tensor which it stands for
         become(t, new._storage, new._view)
     else:
         reshape(t, new._view)
     if new._edge is not None:
-        new._edge[0].__class__ = node_class(node)
+        if not apart:
+            new._edge[0].__class__ = node_class(node)
         set_history(t, new._edge, True)
     bump(t)
     if t._diff is not None:
         current(t._diff, t)
     return t
+
+
+def _demand_moved(t, name):
+    """Raise unless PyTorch changes the geometry of a tensor without strides so: NotImplementedError, RuntimeError."""
+    if t._storage.form.quantizer is not None:
+        return
+    swaps = name in ("t", "transpose")
+    if swaps and not t.is_sparse:
+        layout = "Sparse" + str(t.layout).rpartition("_")[2].capitalize()
+        raise RuntimeError(
+            f"torch.{name}_: in-place transposition is not supported for {layout} layout; take x.{name}()"
+        )
+    if not swaps:
+        raise NotImplementedError(
+            f"{name}_() is not supported for tensors of layout {t.layout}; take x.{name}(), or make them dense with "
+            ".to_dense()"
+        )
 
 
 def _shown(t, node, op, args, name):

@@ -7,6 +7,7 @@ from types import FunctionType, ModuleType
 from typing import Any
 
 from torchlike._base.home import OURS, THEIRS
+from torchlike.interop.function_names import own_name
 
 SHARED = {"_C", "_utils", "_tensor", "_jit_internal", "_pytree"}
 """Private modules of this package that PyTorch has under the same name."""
@@ -83,11 +84,14 @@ def moved(module: str, name: str) -> str | None:
 
 
 def rename(module: ModuleType, home: str) -> None:
-    """Give a loaded module that PyTorch has too, and what it defines, PyTorch's names."""
-    if is_private(home):
-        return
+    """Give a loaded module that PyTorch has too, and what it defines, PyTorch's names.
+
+    Of one that PyTorch has not, what it publishes for others.
+    """
     for value in list(vars(module).values()):
         show(value, home)
+    if is_private(home):
+        return
     _set(module, "__name__", theirs(home))
     if module.__spec__ is not None:  # by which a module is shown
         _set(module.__spec__, "name", theirs(home))
@@ -101,10 +105,18 @@ def show(value: Any, holder: str) -> None:
     if not isinstance(now, str) or not (now == OURS or now.startswith(OURS + ".")):
         return
     place = moved(now, value.__qualname__)
-    if place is None and (now == holder or is_private(now) and now.startswith(holder + "._")):
+    if place is None and not is_private(now):
+        place = now
+    elif place is None and now.startswith(holder + "._") and not is_private(holder):
         place = holder
-    if place is not None:
+    if place is None:
+        return
+    if isinstance(value, type) or "." in value.__qualname__:
         _set(value, "__module__", theirs(place))
+        return
+    home, _, name = own_name(theirs(place), value.__name__).rpartition(".")
+    for attribute, new in (("__module__", home), ("__name__", name), ("__qualname__", name)):
+        _set(value, attribute, new)
 
 
 def restore() -> None:

@@ -29,7 +29,7 @@ from torchlike._core.conversion.convert import (
     requiring,
     tensor,
 )
-from torchlike._core.conversion.numbers import filling, of_number
+from torchlike._core.conversion.numbers import filling, of_fill
 from torchlike._core.conversion.ramps import arange_values, elements, linspace_values, logspace_values
 from torchlike._core.dispatch.inplace import demand_distinct
 from torchlike._core.dispatch.observers import made
@@ -295,7 +295,7 @@ def full(size: Sequence[int], fill_value: Any, *, out: OptTensor = None, dtype: 
     number = number_of("full", "fill_value", fill_value, 2)
     if state.dispatch_modes and out is None:
         return made("full.default", list(shape), number, dtype=dtype, device=device, requires_grad=requires_grad)
-    kind = out.dtype if out is not None else _dtype("full", dtype, of_number(number))
+    kind = out.dtype if out is not None else _dtype("full", dtype, of_fill(number))
     return finish(filled(shape, number, kind, device), dtype, device, requires_grad, out)
 
 

@@ -125,7 +125,8 @@ def _strides(layout: Layout, where: Sequence[Tensor | None], shape: Shape) -> tu
 def setitem(self: Tensor, index: Any, value: Any) -> None:
     """``self[index] = value``, with the value broadcast to what the index selects."""
     if LAYER.used and isinstance(self._storage.form, SparseValue):
-        raise TypeError("Cannot assign to a sparse tensor")
+        _set_apart(self, index, value)
+        return
     if not isinstance(value, _VALUES):
         raise TypeError(f"can't assign a {type(value).__name__} to a torch.{self.dtype.scalar_name}Tensor")
     kind = index.__class__
@@ -139,6 +140,19 @@ def setitem(self: Tensor, index: Any, value: Any) -> None:
         assign(view, value)
     else:
         put(view, indices, value)
+
+
+def _set_apart(self: Tensor, index: Any, value: Any) -> None:
+    """As ``setitem`` of a tensor that holds no array: a quantized one takes numbers where the index makes a view."""
+    if self._storage.form.quantizer is None:
+        raise TypeError("Cannot assign to a sparse tensor")
+    view, indices = _resolve(self, index)
+    if indices is not None:
+        raise NotImplementedError(
+            "index_put_() is not supported for quantized tensors: assign to ints and slices, or compute with "
+            ".dequantize(), and quantize the result"
+        )
+    view.copy_(value if isinstance(value, Tensor) else fresh(jax.numpy.float32(value)))
 
 
 def delitem(self: Tensor, index: Any) -> None:

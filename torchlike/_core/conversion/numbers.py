@@ -31,6 +31,13 @@ def of_number(number: Number) -> dtypes.dtype:
     return default.to_complex() if isinstance(number, complex) else default
 
 
+def of_fill(number: Number) -> dtypes.dtype:
+    """The dtype of ``full`` of a number, which makes no complex halves by itself."""
+    if isinstance(number, complex) and dtypes.get_default_dtype().itemsize == 2:
+        return dtypes.complex64
+    return of_number(number)
+
+
 def fitting(dtype: dtype, number: Any) -> Any:
     """``number`` as a number that ``dtype`` holds; RuntimeError where it would overflow."""
     if dtype in dtypes.QUANTIZED:

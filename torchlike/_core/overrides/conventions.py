@@ -148,7 +148,7 @@ def is_operator(of: str, name: str) -> bool:
 
 def is_function(of: str, name: str, found: Any) -> bool:
     """Whether a name of a namespace is a function that can be overridden."""
-    private = name.startswith("_") and f"_{name}" not in _PRIVATE and not name.startswith("_foreach_")
+    private = name.startswith("_") and f"_{name}" not in _PRIVATE and not name.startswith(("_foreach_", "_sym_"))
     if not isinstance(found, FunctionType) or private:
         return False
     if of == "torch":

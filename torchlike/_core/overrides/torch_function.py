@@ -361,17 +361,17 @@ def publish(place: str, names: Mapping[str, Any]) -> dict[str, Any]:
     for name, function in names.items():
         if not conventions.is_function(place, name, function):
             continue
-        shared = _shared.get((name, function)) if place == "torch" else None
+        shared = _shared.get(name) if place == "torch" else None
         if shared is None:
             door = _own(function, name, place, not conventions.takes_data(place, name))
             _add(door, door, conventions.place(place, name), name)
             if conventions.is_shared(place, name):
-                _shared[name, function] = door
+                _shared[name] = door
         taken[name] = shared or door
     return taken
 
 
-_shared: dict = {}  # (name, function as declared) -> the published one, where torch has the same object
+_shared: dict = {}  # name -> the function of torch.nn.functional that torch has, too
 
 
 def _own(function: Any, name: str, place: str, early: bool) -> Any:
@@ -423,7 +423,7 @@ def _publish_property(cls: Any, name: str, found: property, place: str) -> None:
         return
     get, put, delete = found.fget, found.fset, found.fdel
     parts = get and DOORS.of_one(get), put and DOORS.of_value(put), delete and DOORS.of_one(delete)
-    parts = [door and doors.named(door, f, f.__name__, None) for door, f in zip(parts, (get, put, delete), strict=True)]
+    parts = [door and doors.named(door, f, name, None) for door, f in zip(parts, (get, put, delete), strict=True)]
     new = property(*parts, doc=found.__doc__)
     setattr(cls, name, new)
     for door, slot in zip(parts, ("__get__", "__set__", "__delete__"), strict=True):
