@@ -52,6 +52,7 @@ GAPS = [
     ("`matrix_exp`", "bfloat16, float16", "right; PyTorch gives NaN or numbers far off, 2e4 for 1"),
     ("`pow`, `__rpow__`", "complex64", "within 3e-6 of the modulus, as PyTorch's, but other last digits"),
     ("`logcumsumexp`", "jvp", "right to 3e-6 in float32"),
+    ("`var_mean`, `std_mean`", "infinities", "the mean is that of `mean`; PyTorch's depends on the order of elements"),
     ("`interpolate`", "`antialias` to a width of 1", "each row is its own; PyTorch repeats the first"),
     ("`fft.ihfft2`, `fft.ihfftn`", "out=", "whole; PyTorch leaves a part of the given tensor as it was"),
     ("`conv_transpose*`", "float16, bfloat16", "rounded once; PyTorch rounds each step where the processor lacks them"),

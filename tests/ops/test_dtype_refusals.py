@@ -114,3 +114,9 @@ BOOLS = [
 @pytest.mark.parametrize("f", BOOLS)
 def test_bools_are_no_tensors(f):
     agree_error(lambda t: f(t, t.ones(2)), "must be Tensor, not bool|got \\(bool, Tensor\\)")
+
+def test_nansum_of_complex_results():
+    agree_error(lambda t: t.ones(2).nansum(dtype=t.complex64), "nansum|complex")
+    agree_error(lambda t: t.ones(2, dtype=t.complex64).nansum(dtype=t.int64), "nansum.+complex")
+    agree_error(lambda t: t.ones(2).nanmean(dtype=t.complex64), "nansum|complex")
+    agree_error(lambda t: t.ones(2, dtype=t.complex64).nanmean(dtype=t.float32), "nansum.+complex")

@@ -385,3 +385,8 @@ def test_means_are_quotients_that_are_rounded_once(n):
         return [x[0].mean().item(), x.mean(1).tolist(), loss(x[1], t.zeros(n)).item(), x.mean((0, 1), True).tolist()]
 
     assert code(torchlike) == code(torch)
+
+
+@pytest.mark.parametrize("value", [complex(inf, 1), complex(1, nan), complex(2, -inf)])
+def test_means_beside_variances_divide_the_parts_of_complex_numbers_apart(value):
+    agree(lambda t: [f(t.tensor([1.0, value]), correction=0) for f in (t.var_mean, t.std_mean)])

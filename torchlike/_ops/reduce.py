@@ -3,13 +3,14 @@
 import math
 
 import jax.numpy as jnp
+from jax import lax
 
 from torchlike._base.dtypes import from_np
 from torchlike._decl.op import reduction
 from torchlike._decl.rules import total as total_of
 from torchlike._decl.words import aten, spelled
 from torchlike._ops._axes import axes_of, axis_of, cast, count, is_floating, spread
-from torchlike._ops._elementwise import per
+from torchlike._ops._elementwise import demand, per
 
 
 def _restored(grad, shape, dim, keepdim):
@@ -145,6 +146,7 @@ def nansum(self, dim, keepdim, dtype):
     """
     _no_complex("nansum", self)
     self = cast(self, dtype)
+    demand("nansum", self, "bif")
     return _sum(_nan_to_zero(self), axes_of(dim, self.ndim), keepdim)
 
 
@@ -170,10 +172,11 @@ def nanmean(self, dim, keepdim, dtype):
             f"{from_np(self.dtype).scalar_name}"
         )
     _demand_mean("nanmean", dtype)
+    _no_complex("nansum", self)
     axes = axes_of(dim, self.ndim)
     there = jnp.sum(self == self, axes, keepdims=keepdim, dtype=jnp.int64)
     self = cast(self, dtype)
-    _no_complex("nansum", self)
+    demand("nansum", self, "bif")
     total = _sum(_nan_to_zero(self), axes, keepdim)
     return total / there.astype(total.dtype)
 
@@ -308,6 +311,11 @@ def _correction(unbiased=True, correction=None):
     return (1 if correction is None else correction) if unbiased else 0
 
 
+def _divided(total, n):
+    """``total / n``: the parts of complex numbers apart, of which one may be infinite."""
+    return lax.complex(total.real / n, total.imag / n) if jnp.iscomplexobj(total) else total / n
+
+
 def _moments(x, dim, correction, keepdim):
     """(variance, mean) over the dimensions, halves computed in float32."""
     if not is_floating(x):
@@ -317,7 +325,7 @@ def _moments(x, dim, correction, keepdim):
     axes = axes_of(dim, x.ndim)
     n = count(x.shape, axes)
     wide = x.astype(jnp.promote_types(x.dtype, jnp.float32))
-    mean = total_of(wide, axes, True) / n
+    mean = _divided(total_of(wide, axes, True), n)
     off = wide - mean
     off = off - total_of(off, axes, True) / n  # the mean was rounded, which counts where numbers are far from 0
     square = jnp.square(off) if not jnp.iscomplexobj(off) else jnp.square(off.real) + jnp.square(off.imag)
