@@ -1,6 +1,7 @@
 """``torch._utils``: what pickles of tensors call, and helpers that programs import from there."""
 
 import importlib
+import io
 import sys
 import traceback
 from collections.abc import Iterable, Iterator, Sequence
@@ -12,12 +13,13 @@ import numpy as np
 
 import torchlike._base.device as devices
 import torchlike._base.dtypes as dtypes
+from torchlike._base.home import OURS
 from torchlike._base.qschemes import NAMED as QSCHEMES
 from torchlike._base.qschemes import per_tensor_affine
 from torchlike._base.state import state
 from torchlike._core.autograd.fields import mark
 from torchlike._core.conversion.convert import place
-from torchlike._core.conversion.loaded import over_storage
+from torchlike._core.conversion.loaded import bytes_of, loaded_bytes, over_storage
 from torchlike._core.dispatch.bind import FUNCTIONS
 from torchlike._core.quantized.quantize import channels
 from torchlike._core.quantized.value import Affine, demand_kind, tensor_of
@@ -49,6 +51,29 @@ STORAGES = {
 
 
 # -- what pickles call ---------------------------------------------------------------------------------
+def _load_from_bytes(b: bytes) -> Any:
+    """What the file of ``torch.save`` holds that these bytes are."""
+    return sys.modules[OURS].load(io.BytesIO(b), weights_only=False)
+
+
+def _reduce_storage(self: TypedStorage) -> tuple[Any, ...]:
+    """Pickles of PyTorch hold a file of the format before 1.6, which has names for these element types alone."""
+    if self.dtype not in STORAGES.values():
+        return loaded_bytes, bytes_of(self)
+    file = io.BytesIO()
+    sys.modules[OURS].save(self, file, _use_new_zipfile_serialization=False)
+    return _load_from_bytes, (file.getvalue(),)
+
+
+def _reduce_bytes(self: UntypedStorage) -> tuple[Any, ...]:
+    return TypedStorage.untyped, (loaded_bytes(*bytes_of(self)),)
+
+
+# Not in the classes' bodies, which know of no files.
+TypedStorage.__reduce__ = _reduce_storage  # type: ignore[method-assign,assignment]
+UntypedStorage.__reduce__ = _reduce_bytes  # type: ignore[method-assign,assignment]
+
+
 def _rebuild_tensor(storage: TypedStorage, storage_offset: int, size: Sequence[int], stride: Sequence[int]) -> Tensor:
     """A tensor over a part of a storage, in elements of its dtype."""
     return over_storage(storage, storage.dtype, storage_offset, size, stride)

@@ -21,6 +21,7 @@ from torchlike._base.device import device as Device
 from torchlike._base.device import jax_device
 from torchlike._base.home import OURS
 from torchlike._core.conversion.loaded import sent
+from torchlike._core.tensor.tensor import _get_layout
 from torchlike._core.tensor.untyped_storage import TypedStorage, UntypedStorage
 from torchlike.interop.checkpoints import reading, writing
 from torchlike.interop.checkpoints.records import demand_folder, for_reading, stem
@@ -33,7 +34,6 @@ from torchlike.interop.checkpoints.safe import (
     safe_globals,
     unsafe_globals,
 )
-from torchlike.interop.checkpoints.safe import get_layout as _get_layout
 
 __all__ = [
     "FILE_LIKE", "LoadEndianness", "MAP_LOCATION", "SourceChangeWarning", "_get_layout", "add_safe_globals",

@@ -5,13 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import torchlike._base.dtypes as dtypes
-from torchlike._core.conversion.loaded import loaded_bytes as _load_from_bytes
 from torchlike._core.overrides.torch_function import publish_method
 from torchlike._core.tensor.storage_arguments import StorageBase as StorageBase
 from torchlike._core.tensor.storage_arguments import demand_unnamed
 from torchlike._core.tensor.tensor import Tensor
 from torchlike._core.tensor.untyped_storage import LEGACY, TypedStorage, UntypedStorage
-from torchlike._utils import STORAGES
+from torchlike._utils import STORAGES, _load_from_bytes
 
 _StorageBase = StorageBase
 __all__ = [

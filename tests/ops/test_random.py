@@ -273,6 +273,10 @@ randint_like(X, 2, 5)
 randint_like(X, 5, dtype=T.int8)
 rand_like(X, device='meta')
 normal(0.0, 1.0, (2,))
+normal(T.tensor(1.0), T.tensor(2), (2, 3))
+normal(T.tensor(True), 2.0, size=(4,), dtype=T.float64)
+normal(0.5, std=T.tensor(2.0, dtype=T.float64), size=(2,), out=T.empty(2))
+normal(T.zeros(()), T.ones(()), (20,), device='cpu', requires_grad=True)
 normal(X, 1.0)
 normal(0.0, X)
 normal(X, X)
@@ -322,6 +326,9 @@ randperm(300, dtype=T.uint8)=overflow
 randperm(5.0)='n' .*must be int, not float
 rand_like(X.long())='Long'
 normal(0.0, 1.0)=size
+normal(X, 1.0, (2,))='mean' .*must be .*, not Tensor
+normal(0.0, T.tensor(1.0, requires_grad=True), (2,))='std' .*requires grad
+normal(X, 1.0, dtype=T.float64)=go with a size
 normal(X, -1.0)=std >= 0.0, but found std -1
 normal(X, -X)=all elements of std >= 0
 normal(T.zeros(2), T.ones(3))=must match

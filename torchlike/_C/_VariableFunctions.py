@@ -36,3 +36,15 @@ def _of_a_list(function: Callable[..., Any]) -> Callable[..., Any]:
         return function(*tensors, **kwargs) if isinstance(tensors, list | tuple) else function(tensors, **kwargs)
 
     return called
+
+
+class _Functions(type):
+    def __getattr__(cls, name: str) -> Any:
+        return __getattr__(name)
+
+
+class _VariableFunctionsClass(metaclass=_Functions):
+    """What pickles of PyTorch's functions find them in."""
+
+
+_VariableFunctionsClass.__module__ = f"{_PACKAGE}._C"

@@ -97,7 +97,9 @@ _BUILT = (
     "_has_cuda", "_has_cudnn", "_has_cusparselt", "_has_eigen_sparse", "_has_kleidiai", "_has_magma", "_has_mkldnn",
     "_has_mkldnn_acl", "_has_mps", "_has_xpu", "has_lapack", "has_mkl", "has_openmp", "has_spectral",
 )  # fmt: skip
-__getattr__, __dir__ = on_first_use(__name__, dict.fromkeys(_BUILT, "_built"))
+__getattr__, __dir__ = on_first_use(
+    __name__, {**dict.fromkeys(_BUILT, "_built"), "_VariableFunctionsClass": "_VariableFunctions"}
+)
 
 __all__ = [
     "Argument", "DispatchKey", "DispatchKeySet", "FunctionSchema", "Generator", "Size", "TensorBase",

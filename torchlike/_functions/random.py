@@ -396,12 +396,13 @@ def normal(
     requires_grad=False,
 ):
     """Normal samples: means and deviations from tensors (broadcast) or numbers; ``size`` when both are
-    numbers.
+    numbers, for which 0-dim tensors stand there.
 
     Gradients with respect to tensor means and deviations are zeros, as in PyTorch.
 
     Raises:
-        RuntimeError: a negative deviation. TypeError: two numbers without ``size``.
+        RuntimeError: a negative deviation. TypeError: two numbers without ``size``; ``size`` with tensors of more
+            dims, or that require grad; settings of new tensors without ``size``.
 
     >>> import torchlike as torch
     >>> torch.normal(torch.arange(2.0), 0.0)
@@ -409,7 +410,14 @@ def normal(
     """
     if layout is not None:
         demand_strided("normal", layout, out)
-    tensors = isinstance(mean, Tensor), isinstance(std, Tensor)
+    if size is not None:
+        mean, std = _parameter("mean", mean), _parameter("std", std)
+    tensors = (False, False) if size is not None else (isinstance(mean, Tensor), isinstance(std, Tensor))
+    if any(tensors) and (dtype or layout or device is not None or pin_memory or requires_grad):
+        raise TypeError(
+            "normal() received an invalid combination of arguments - got tensors with dtype, layout, device, "
+            "pin_memory or requires_grad; these go with a size, and the samples of tensors are like those"
+        )
     if tensors == (False, False):
         if size is None:
             raise TypeError(
@@ -431,6 +439,10 @@ def normal(
     op = ops.normal_tensor_tensor if tensors[0] else ops.normal_float_tensor
     sample = _around(mean if tensors[0] else std, std)
     return _sampled(op, "normal", (mean, std), generator, out, (), sample)
+
+
+def _parameter(name, x):
+    return x if arguments.stands_for_number(x) else arguments.as_float("normal", name, x)
 
 
 def _around(first, second):

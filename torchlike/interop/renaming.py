@@ -35,6 +35,7 @@ MOVED = {
         ("_core.tensor.size", "Size", ""),
         ("_core.tensor.tensor", "Tensor", ""),
         ("_core.tensor.tensor", "_get_layout", "serialization"),
+        ("_utils", "_load_from_bytes", "storage"),
         ("_core.tensor.untyped_storage", "*", "storage"),
         ("_functions.functional_call", "functional_call", "func"),
         ("_functions.generator", "Generator", "_C"),

@@ -148,14 +148,10 @@ def loaded_bytes(b: bytes, dtype: dtypes.dtype, device: str) -> TypedStorage:
     return TypedStorage(wrap_storage=LoadedStorage(host, devices.device(device)), dtype=dtype)
 
 
-def _reduce(self: UntypedStorage | TypedStorage) -> tuple[Any, ...]:
-    dtype = self.dtype if isinstance(self, TypedStorage) else dtypes.uint8
-    typed = loaded_bytes, (self.untyped()._bytes().tobytes(), dtype, str(self.device))
-    return typed if isinstance(self, TypedStorage) else (TypedStorage.untyped, (loaded_bytes(*typed[1]),))
-
-
-# Not in the classes' bodies, which know of no files.
-UntypedStorage.__reduce__ = TypedStorage.__reduce__ = _reduce  # type: ignore[method-assign,assignment]
+def bytes_of(storage: UntypedStorage | TypedStorage) -> tuple[bytes, dtypes.dtype, str]:
+    """What :func:`loaded_bytes` takes."""
+    dtype = storage.dtype if isinstance(storage, TypedStorage) else dtypes.uint8
+    return storage.untyped()._bytes().tobytes(), dtype, str(storage.device)
 
 
 def _check_bounds(length: int, offset: Any, size: Any, stride: Any) -> None:

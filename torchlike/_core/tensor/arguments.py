@@ -13,6 +13,7 @@ import numpy as np
 from jax.export import is_symbolic_dim
 
 import torchlike._base.dtypes as dtypes
+from torchlike._base.home import ALIAS
 from torchlike._base.state import state
 from torchlike._core.tensor.size import Size
 from torchlike._core.tensor.struct_sequence import struct_sequence
@@ -253,7 +254,7 @@ def named_results(name: str, fields: Any) -> Any:
     """The class of results with names that prints as PyTorch's ``torch.return_types.<name>``."""
 
     def __reduce__(self: Any) -> Any:
-        return return_type, (name, tuple(self))
+        return (type(self), (tuple(self), {})) if ALIAS.installed else (return_type, (name, tuple(self)))
 
     def __repr__(self: Any) -> str:
         inner = ",\n".join(f"{f}={v!r}" for f, v in zip(fields, self, strict=True))
