@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import checks_kit
+import divided
 import meshed
 import pytest
 import sharded
@@ -10,7 +11,7 @@ import sharded
 import torchlike
 from torchlike import sharding
 
-SCRIPTS = (sharded, meshed)
+SCRIPTS = (sharded, meshed, divided)
 
 
 @pytest.fixture(scope="module")

@@ -14,7 +14,6 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from torchlike._decl import rules
 from torchlike._ops import _conv_cpu as cpu
 from torchlike._ops._elementwise import is_reduced, widely
 
@@ -89,7 +88,7 @@ def _slices(x, weight, g):
     return total.reshape(x.shape[0], x.shape[1] * times, *size)
 
 
-def transpose(x, weight, size, stride, pairs, dilation, groups):
+def transpose(x, weight, stride, pairs, dilation, groups, size):
     """The adjoint of ``convolve`` with respect to its input, whose positions are ``size``."""
     if not jnp.issubdtype(x.dtype, jnp.inexact):
         return _dilated(x, weight, size, stride, pairs, dilation, groups)
@@ -133,10 +132,10 @@ def _dilated(x, weight, size, stride, pairs, dilation, groups):
     )  # fmt: skip
 
 
-def _for_weight(grad, x, weight, stride, pairs, dilation, groups):
-    """The adjoint of ``convolve`` with respect to its weight, whose shape is that of ``weight``."""
-    g = cpu.geometry(x.shape[2:], weight, stride, pairs, dilation)
-    shapes = {"g": g, "shape": weight.shape, "groups": groups}
+def for_weight(grad, x, stride, pairs, dilation, groups, kernel):
+    """The adjoint of ``convolve`` with respect to its weight, whose positions are ``kernel``."""
+    g = cpu.Geometry(*map(tuple, (x.shape[2:], kernel, stride, pairs, dilation)))
+    shapes = {"g": g, "shape": (grad.shape[1], x.shape[1] // groups, *kernel), "groups": groups}
     return _by_platform(_for_weight_on_cpu, _for_weight_plain, cpu.weight_rule, grad, x, **shapes)
 
 
@@ -153,17 +152,3 @@ def _for_weight_on_cpu(grad, x, *, g, shape, groups):
         parts = zip(jnp.split(grad, groups, 1), jnp.split(x, groups, 1), strict=True)
         return jnp.concatenate([cpu.weight_gradient(a, b, g) for a, b in parts], 0)
     return _transposed(lambda w: _dense(w, groups), shape, cpu.weight_gradient(grad, x, g))
-
-
-def gradients(grad, x, weight, stride, pairs, dilation, groups):
-    """Gradients of ``convolve`` with respect to x and weight."""
-    back, numbers = rules.conj(grad), (stride, pairs, dilation, groups)
-    for_input = transpose(back, weight, x.shape[2:], *numbers)
-    return rules.conj(for_input), rules.conj(_for_weight(back, x, weight, *numbers))
-
-
-def transpose_gradients(grad, x, weight, stride, pairs, dilation, groups):
-    """Gradients of ``transpose`` with respect to x and weight, both made of plain convolutions."""
-    back, numbers = rules.conj(grad), (stride, pairs, dilation, groups)
-    for_input = convolve(back, weight, *numbers)
-    return rules.conj(for_input), rules.conj(_for_weight(x, back, weight, *numbers))

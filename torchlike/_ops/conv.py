@@ -8,7 +8,7 @@ from jax import lax
 from torchlike._base import result_layouts
 from torchlike._base.dtypes import from_np
 from torchlike._decl.op import op
-from torchlike._ops._convolve import convolve, gradients, transpose, transpose_gradients
+from torchlike._ops._divided import convolve, gradients, transpose, transpose_gradients
 from torchlike._ops._elementwise import is_reduced, widely
 
 
