@@ -431,7 +431,10 @@ def normal(
             words = draw("normal", generator, new.device, partial(host.normal, host.Place.of(new), mean=mean, std=std))
             return _flagged(call(ops.normal, (new, words, mean, std), ()), requires_grad)
         normal_(new, mean, std, generator=generator)
-        return _flagged(new, requires_grad) if out is None else put(out, value_of(new)) or out
+        if out is None:
+            return _flagged(new, requires_grad)
+        put(out, value_of(new))
+        return out
     if not tensors[1]:
         _demand(std >= 0, f"normal expects std >= 0.0, but found std {std}")
         sample = partial(host.normal, host.Place(mean.shape, mean.dtype), std=std)
