@@ -84,11 +84,11 @@ def finish(op: Kernel, inputs: Inputs, static: Static, values: Values, out: Any,
     target = inputs[0]
     plan = plan_for(op, inputs, static, values) if record else None
     if plan is None:
-        return write(target, out, seen)
+        return put(target, out, seen)
     edges = [nodes.edge_of(inputs[i]) for i in plan.wanted]
     saved = [_saved(i, inputs[i], values[i], target) for i in plan.inputs]
     versions = [None if KIND[x.__class__] == 2 else x._vc.version for x in saved]
-    if not write(target, out, seen):
+    if not put(target, out, seen):
         return False
     node = operator_node.make(op, plan, edges, saved, versions)
     rebase(target, node, 0 if 0 in plan.wanted else None)

@@ -327,7 +327,7 @@ class GradLevel(Level):
             before[0] = self.run_below(call, shapes.clone, (lowered[0],), (None,))
             values[0] = value_of(before[0])
         self.run_below(form.run, op, lowered, static)
-        self.apart(finish, op, given, static, values, None, record, _counted)
+        self.apart(finish, op, given, static, values, None, record, None, _counted)
         if plan is not None:
             self.kept_apart(target, given, before)
         self.refreshed(target)
@@ -420,9 +420,10 @@ _NO_HOOKS = (
 )
 
 
-def _counted(target: Tensor, value: Any) -> None:
+def _counted(target: Tensor, value: Any, seen: Any) -> bool:
     """A write, of what is read anew from the level below."""
     bump(target)
+    return True
 
 
 def _nodes(t: Tensor) -> Iterable[OpNode]:
