@@ -79,8 +79,14 @@ def call_inplace(op: Kernel, inputs: Inputs, static: Static) -> Tensor:
 INPLACE = Form("inplace", call_inplace, writes=True)
 
 
-def finish(op: Kernel, inputs: Inputs, static: Static, values: Values, out: Any, record: bool, seen: Any = ANY) -> bool:
-    """Write the result into the first input, and rewrite its history; False if it has not been ``seen`` as it is."""
+def finish(
+    op: Kernel, inputs: Inputs, static: Static, values: Values, out: Any, record: bool, seen: Any = ANY,
+    put: Callable[..., bool] = write,
+) -> bool:  # fmt: skip
+    """Write the result into the first input, with ``put(target, value, seen)``, and rewrite its history.
+
+    False, with nothing done, if it has not been ``seen`` as it is.
+    """
     target = inputs[0]
     plan = plan_for(op, inputs, static, values) if record else None
     if plan is None:
