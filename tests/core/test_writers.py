@@ -52,7 +52,7 @@ class Shared:
 def setitem_elsewhere(s):
     def run():
         s.w[6] = 1.0  # beside what others change
-        s.w[2:3] += 1
+        s.w[2:3].add_(1)
 
     return run
 
