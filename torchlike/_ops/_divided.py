@@ -16,10 +16,10 @@ import jax.numpy as jnp
 from jax._src.dispatch import prim_requires_devices_during_lowering
 from jax._src.sharding_impls import parse_flatten_op_sharding
 from jax.experimental.custom_partitioning import custom_partitioning
-from jax.extend.core import Primitive
 from jax.interpreters import ad, batching, mlir
 from jax.sharding import NamedSharding, PartitionSpec
 
+from torchlike._base.jaxprs import Primitive
 from torchlike._decl import rules
 from torchlike._ops import _convolve
 
