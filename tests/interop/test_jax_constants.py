@@ -203,6 +203,15 @@ def test_tensors_of_every_kind_keep_their_derivative(make, wrap):
     np.testing.assert_allclose(found.detach().numpy(), 3 * np.array(POINT), rtol=1e-6)
 
 
+@pytest.mark.parametrize("outer", [jax.jacfwd, jax.jacrev])
+@pytest.mark.parametrize("inner", [jax.grad, lambda f: lambda x: jax.linearize(f, x)[1](x)])
+def test_constants_are_so_for_derivatives_of_every_order(inner, outer):
+    cubes = to_jax(lambda v: (v.detach() * v * v + v.data * v).sum())
+    known = lambda v: jnp.sum(jax.lax.stop_gradient(v) * v * v + jax.lax.stop_gradient(v) * v)  # noqa: E731
+    at = jnp.array(POINT, jnp.float32)
+    np.testing.assert_allclose(outer(inner(cubes))(at), outer(inner(known))(at), rtol=1e-5, atol=1e-5)
+
+
 @pytest.mark.parametrize("name", ["detach", "no_grad", "data"])
 def test_compiled_functions_in_functions_of_jax(name):
     x = theirs.tensor(POINT, requires_grad=True)

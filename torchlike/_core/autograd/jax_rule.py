@@ -39,18 +39,13 @@ def tie(node: Any, given: dict[int, jax.Array], outputs: Sequence[Any], material
     kept = [array_of(t) if isinstance(t, Tensor) else None for t in node.to_save or ()]
     rule = _rule(node, list(given), places, [k is not None for k in kept], materialized)
     values = [array_of(outputs[i]) for i in places]
-    new = rule(*_constant((list(given.values()), values, [k for k in kept if k is not None])))
+    new = rule(list(given.values()), values, [k for k in kept if k is not None])
     for i, value in zip(places, new, strict=True):
         store(outputs[i]._storage, value)
 
 
 def _is_marked(node: Any, t: Tensor) -> bool:
     return any(t._storage is x._storage for x in node.non_differentiable or ())
-
-
-def _constant(parts: tuple) -> tuple:
-    given, values, kept = parts
-    return given, [still(x) for x in values], [still(x) if jnp.issubdtype(x.dtype, jnp.inexact) else x for x in kept]
 
 
 def _rule(node: Any, given: list[int], places: list[int], kept: list[bool], materialized: Callable[..., Any]) -> Any:
