@@ -180,7 +180,7 @@ _sym_cosh = _of_math("cosh")
 _sym_log2 = _of_math("log2")
 _sym_sin = _of_math("sin")
 _sym_sinh = _of_math("sinh")
-_sym_sqrt = _of_math("sqrt")
+sym_sqrt = _of_math("sqrt")
 _sym_tan = _of_math("tan")
 _sym_tanh = _of_math("tanh")
 
@@ -236,8 +236,9 @@ def sym_fresh_size(expr: Any) -> NoReturn:
 
 
 _OVERRIDABLE = """
-sym_float sym_int sym_ite sym_max sym_min sym_not sym_sum _sym_acos _sym_asin _sym_atan _sym_cos _sym_cosh _sym_sin
-_sym_sinh _sym_sqrt _sym_tan _sym_tanh
+sym_float sym_int sym_ite sym_max sym_min sym_not sym_sqrt sym_sum _sym_acos _sym_asin _sym_atan _sym_cos _sym_cosh
+_sym_sin _sym_sinh _sym_tan _sym_tanh
 """.split()
 globals().update(publish("torch", {name: globals()[name] for name in _OVERRIDABLE}))
-sym_sqrt = _sym_sqrt
+_sym_sqrt = sym_sqrt
+sym_sqrt.__name__ = sym_sqrt.__qualname__ = "_sym_sqrt"  # as PyTorch has it

@@ -124,7 +124,7 @@ def ours(name):
 # What PyTorch lists under another name, or not at all, because it has the function there only.
 SAME_AS_ANOTHER = {f"torch.{name}" for name in """
 Tensor.embedding_renorm_ Tensor.threshold_ avg_pool1d cosine_similarity embedding_renorm hardshrink hsmm mm
-native_channel_shuffle pairwise_distance pdist prelu saddmm
+native_channel_shuffle pairwise_distance pdist prelu saddmm sym_int
 """.split()}  # fmt: skip
 
 # torch.autocast is a class: PyTorch lists it, and nothing can override it.
@@ -194,7 +194,7 @@ def test_lists():
     assert torchlike.add in functions[torchlike] and torchlike.Tensor.add in functions[torchlike.Tensor]
     assert torchlike.nn.functional.relu in functions[torchlike.nn.functional]
     names = {title(f) for found in functions.values() for f in found}
-    others = ("torch.nn.init.", "torch.distributed.distributed_c10d.", "torch.segment_reduce")
+    others = ("torch.nn.init.", "torch.distributed.distributed_c10d.", "torch.segment_reduce", "torch._sym_")
     assert names == {name for f in OVERRIDES if not (name := title(f)).startswith(others)}
     assert names <= set(their_names()) | SAME_AS_ANOTHER
     ignored = torchlike.overrides.get_ignored_functions()

@@ -90,6 +90,15 @@ def test_integers_take_no_gradient(f):
     agree(lambda t: t.no_grad()(f)(t, t.ones(2, 3, requires_grad=True)))
 
 
+def test_integers_take_no_gradient_of_mapped_calls():
+    x = torchlike.ones(2, 3)
+    agree_error(lambda t: t.func.vmap(t.func.grad(lambda a: a.sum(dtype=t.int64)))(t.ones(2, 3)), "Autograd not")
+    rows = torchlike.func.vmap(lambda row: row.sum(dtype=torchlike.int64))
+    with pytest.raises(RuntimeError, match="Autograd not support dtype: Long"):
+        torchlike.func.jvp(rows, (x,), (x,))
+    assert torchlike.func.jvp(torchlike.func.vmap(lambda row: row > 1), (x,), (x,))[1].tolist() == [[0] * 3] * 2
+
+
 def test_integers_take_no_tangent():
     ones = torchlike.ones(3)
     with pytest.raises(RuntimeError, match="Autograd not support dtype: Long"):

@@ -126,7 +126,8 @@ def _forms(op: Op) -> Iterable[tuple[str, Callable[[], Callable], tuple[Tag, ...
     facts, tail = op.aten, op.aten.schema
     name, overload = op.schema.name, op.schema.overload
     kind = (Tag.pointwise,) if op.pointwise else ()
-    yield op.full_name + tail, lambda: _power() if op is pow_scalar else _whole(op, tail), kind
+    value = (Tag.data_dependent_output,) if tail.endswith(" -> bool") else ()
+    yield op.full_name + tail, lambda: _power() if op is pow_scalar else _whole(op, tail), (*kind, *value)
     if op.inplace is not None and tail.startswith("(Tensor self") and facts.inplace is not None:
         changed = _changing(f"{name}_.{facts.inplace}".rstrip("."), tail)
         yield changed, lambda: _compiled(op, "inplace", False, {}), (Tag.inplace, *kind)

@@ -151,7 +151,7 @@ def _reduced(self: Tensor, cuda_enabled: bool, cpu_enabled: bool, cuda_dtype: An
     return self.to(to) if enabled and self.dtype is dtypes.float32 else self
 
 
-made("one_hot(Tensor self, SymInt num_classes=-1) -> Tensor")(
+made("one_hot(Tensor self, int num_classes=-1) -> Tensor")(
     lambda self, num_classes=-1: functional.one_hot(self, num_classes)
 )
 

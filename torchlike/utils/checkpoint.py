@@ -325,7 +325,8 @@ def checkpoint(
         raise ValueError("Unexpected keyword arguments: " + ",".join(kwargs))
     if context_fn is not noop_context_fn or debug is not False:
         raise ValueError("Passing `context_fn` or `debug` is only supported when use_reentrant=False.")
-    if state.capture is None and not trace_state_clean():  # jax differentiates the function itself
+    recorded = state.grad and any([isinstance(a, Tensor) and a.requires_grad for a in args])
+    if state.capture is None and not recorded and not trace_state_clean():  # jax differentiates the function itself
         return function(*args)
     return CheckpointFunction.apply(function, preserve, *args)
 

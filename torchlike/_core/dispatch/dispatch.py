@@ -24,6 +24,8 @@ from torchlike._core.tensor.tensor import Tensor, value_of, wrap
 from torchlike._core.tensor.view_creation import UNRECORDED, refusal
 from torchlike._core.tensor.views import reader
 from torchlike._decl import derive, rules
+from torchlike._decl.batch import Batch
+from torchlike._decl.op import Op
 from torchlike._executor import immediate, plans, sparse
 from torchlike._executor.failure import translate
 from torchlike._executor.pending import Array
@@ -263,7 +265,9 @@ def _make_plan(op: Kernel, inputs: Sequence[Any], static: Static, values: Values
 
 def demand_floating(op: Any, static: Static) -> None:
     """Refuse to compute in a dtype without derivatives, which drops the gradient; a cast, no function, is asked to."""
-    if "function" not in op.variants or op.formulas == {} or not hasattr(op, "static"):
+    if isinstance(op, Batch):
+        return demand_floating(op.base.declaration, op.static)
+    if not isinstance(op, Op) or "function" not in op.variants or op.formulas == {}:
         return
     for arg, given in zip(op.static, static, strict=False):
         if arg.kind == "dtype" and given is not None and not rules.differentiable(given.np):
