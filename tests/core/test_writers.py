@@ -7,6 +7,7 @@ import pytest
 
 import torchlike as torch
 from torchlike import nn
+from torchlike._transforms.capture.overlay import OVERLAID
 
 TURNS = 60
 
@@ -92,6 +93,17 @@ def test_no_step_is_lost(name):
     shared = Shared()
     at_once(STEPS[name](shared), STEPS[name](shared), STEPS["by hand"](shared))
     assert shared.p[2].item() == -3 * TURNS
+
+
+@pytest.mark.parametrize("shared", [False, True], ids=["plain", "shared with numpy"])
+def test_methods_of_storages_that_another_thread_has_made_plain(shared):
+    w = torch.zeros(4)
+    if shared:
+        w.numpy()
+    storage, part = w._storage, w[1:3]
+    touched = OVERLAID[type(storage)]
+    assert touched.kept(storage, part) == type(storage).kept(storage, part)
+    assert touched.keep(storage, part, 0, None) == type(storage).keep(storage, part, 0, None)
 
 
 def test_statistics_of_a_model_that_threads_share():

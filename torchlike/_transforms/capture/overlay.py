@@ -87,6 +87,12 @@ def overlaid(cls: type, name: str, theirs: str = "") -> property:
 _OF_CELL = ("value", "version", "epoch", "strides")
 
 
+def _plain(storage: Storage) -> Any:
+    """The class that it has untouched. Not ``super()``: another thread may have made it plain again meanwhile."""
+    cls = type(storage)
+    return PLAIN.get(cls, cls)
+
+
 class Overlaid(Storage):
     """A storage that a capture has touched."""
 
@@ -97,14 +103,14 @@ class Overlaid(Storage):
     def kept(self, t: Tensor) -> tuple[int, Any] | None:
         found = cell_of(self)
         if found is None:
-            return super().kept(t)
+            return _plain(self).kept(self, t)
         _, read = found.reads.get(id(t), (None, None))
         return read if read is not None and read[0] == found.epoch else found.first(t)
 
     def keep(self, t: Tensor, epoch: int, value: Any) -> tuple[int, Any]:
         found = cell_of(self)
         if found is None:
-            return super().keep(t, epoch, value)
+            return _plain(self).keep(self, t, epoch, value)
         found.reads[id(t)] = t, (epoch, value)
         return epoch, value
 
@@ -117,7 +123,7 @@ class OverlaidShared(Overlaid, Shared):
     form = overlaid(Shared, "form", "value")
 
     def written(self, t: Tensor, new: Any) -> bool:
-        return cell_of(self) is None and super().written(t, new)
+        return cell_of(self) is None and Shared.written(self, t, new)
 
 
 class OverlaidVersion(Version):
