@@ -235,10 +235,8 @@ def sym_fresh_size(expr: Any) -> NoReturn:
     raise NotImplementedError("torch.sym_fresh_size: torchlike's sizes are Python numbers; there are no symbols")
 
 
-_OVERRIDABLE = """
-sym_float sym_int sym_ite sym_max sym_min sym_not sym_sqrt sym_sum _sym_acos _sym_asin _sym_atan _sym_cos _sym_cosh
-_sym_sin _sym_sinh _sym_tan _sym_tanh
-""".split()
+_PLAIN = {"sym_constrain_range", "sym_constrain_range_for_size", "sym_fresh_size", "_sym_log2", "_sym_sqrt"}
+_OVERRIDABLE = [name for name in __all__ if name.lstrip("_").startswith("sym_") and name not in _PLAIN]
 globals().update(publish("torch", {name: globals()[name] for name in _OVERRIDABLE}))
 _sym_sqrt = sym_sqrt
 sym_sqrt.__name__ = sym_sqrt.__qualname__ = "_sym_sqrt"  # as PyTorch has it

@@ -11,6 +11,7 @@ from torchlike._composites._register import made
 from torchlike._composites.gradients import pulled
 from torchlike._core.dispatch.bind import FUNCTIONS
 from torchlike._core.tensor.tensor import Tensor
+from torchlike._ops import index
 from torchlike._utils import _unflatten_dense_tensors
 from torchlike.nn import functional
 
@@ -151,9 +152,7 @@ def _reduced(self: Tensor, cuda_enabled: bool, cpu_enabled: bool, cuda_dtype: An
     return self.to(to) if enabled and self.dtype is dtypes.float32 else self
 
 
-made("one_hot(Tensor self, int num_classes=-1) -> Tensor")(
-    lambda self, num_classes=-1: functional.one_hot(self, num_classes)
-)
+made(index.one_hot.schema.text)(functional.one_hot)  # which finds the largest class where none is given
 
 # -- parts of other calls --------------------------------------------------------------------------------
 

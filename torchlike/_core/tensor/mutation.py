@@ -165,14 +165,14 @@ def write(t: Tensor, value: Any, seen: Any = ANY) -> bool:
         storage.value = whole  # no thread comes between, as nothing is called
         storage.epoch += 1
     elif not (storage.shared and storage.written(t, value)):
-        old = storage.value
-        whole = views.write(old, view, value)
-        whole = as_before(storage.form, whole) if USED else whole
-        while storage.value is not (old if seen is ANY else seen) and not storage.shared:
-            if seen is not ANY:
-                return False
+        while True:
             old = storage.value
-            whole = as_before(storage.form, views.write(old, view, value))
+            if seen is not ANY and old is not seen and not storage.shared:
+                return False
+            whole = views.write(old, view, value)
+            whole = as_before(storage.form, whole) if USED else whole
+            if storage.value is old or storage.shared:
+                break
         storage.value = whole  # as above
         storage.epoch += 1
         if 0 not in view.layout.strides:  # elements of an expanded view that share a cell were given several values

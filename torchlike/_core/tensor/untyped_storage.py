@@ -78,7 +78,8 @@ class UntypedStorage(given.StorageBase):
             made._storage = storage
             storage.shown = weakref.ref(made)
         FILES.add(made._storage)
-        _NAMES[made._storage] = str(filename) if shared else None
+        if shared:
+            _NAMES[made._storage] = str(filename)
         return made
 
     @property
@@ -316,8 +317,10 @@ SHARED: weakref.WeakSet[Storage] = weakref.WeakSet()
 """Storages that share_memory_() was called for in vain: they are empty, or not on the CPU."""
 
 FILES: weakref.WeakSet[Storage] = weakref.WeakSet()
-_NAMES: weakref.WeakKeyDictionary[Storage, str | None] = weakref.WeakKeyDictionary()
 """Storages read from files. Tensors over parts of them are copies: PyTorch's see what is written to the same bytes."""
+
+_NAMES: weakref.WeakKeyDictionary[Storage, str] = weakref.WeakKeyDictionary()
+"""The paths of the files whose memory storages share."""
 
 
 def _of_ints(items: Sequence[int]) -> np.ndarray:
