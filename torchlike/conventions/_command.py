@@ -24,7 +24,7 @@ def main(arguments: Sequence[str], torch: Any) -> None:
     options = _parser().parse_args(arguments)
     try:
         options.run(options, torch)
-    except (ValueError, TypeError, OSError) as error:
+    except (ValueError, TypeError, RuntimeError, OSError) as error:
         print(f"conventions {options.command}: {error}", file=sys.stderr)
         raise SystemExit(1) from None
 

@@ -16,6 +16,7 @@ from torchlike._decl.derive import as_tuple
 
 KERNEL = "torchlike's kernel"
 _LIBRARIES = ("jax.numpy", "jax.nn", "jax.scipy.special", "jax.numpy.linalg", "jax.lax")
+FIRST = "<"
 _ARGUMENTS = {"dim": "axis", "keepdim": "keepdims", "p": "ord"}  # where JAX's function has the second name
 
 
@@ -25,7 +26,8 @@ class Namesake:
 
     Attributes:
         name: its full name, such as ``jax.numpy.clip``.
-        arguments: JAX's names of PyTorch's arguments after the first, in PyTorch's order; "" for one without a name.
+        arguments: JAX's names of PyTorch's arguments after the first, in PyTorch's order; "" for one without a name,
+            FIRST for one that goes before the tensors.
         fixed: arguments that PyTorch's function does not have.
     """
 
@@ -46,7 +48,7 @@ class Namesake:
         except ValueError:
             return frozenset()
 
-    def call(self, *values: Any, **named: Any) -> Any:
+    def call(self, /, *values: Any, **named: Any) -> Any:
         """The function of the values, PyTorch's arguments by name; what it does not know is left out."""
         tensors, further = (values[:1], values[1:]) if self.arguments and not named else (values, ())
         positional = dict(zip(self.arguments, further, strict=False))
@@ -56,6 +58,8 @@ class Namesake:
             theirs = self.arguments.get(name, known)
             if theirs == "":
                 tensors = (*tensors, value)
+            elif theirs == FIRST:
+                tensors = (jax.numpy.asarray(value, tensors[0].dtype), *tensors)  # JAX's rules refuse ints there
             elif theirs and value is not None:
                 found[theirs] = value
         return self.function(*tensors, **found)
@@ -70,6 +74,7 @@ _TABLE = {  # where the names differ, or the arguments
     "clip": Namesake("jax.numpy.clip", _CLIP),
     "complex": Namesake("jax.lax.complex"),
     "conj_physical": Namesake("jax.numpy.conjugate"),
+    "copysign": Namesake("jax.numpy.copysign", {"other": ""}),
     "cummax": Namesake("jax.lax.cummax", {"dim": "axis"}),
     "cummin": Namesake("jax.lax.cummin", {"dim": "axis"}),
     "div": Namesake("jax.numpy.true_divide"),
@@ -97,6 +102,8 @@ _TABLE = {  # where the names differ, or the arguments
     "sgn": Namesake("jax.numpy.sign"),
     "sub": Namesake("jax.numpy.subtract"),
     "topk": Namesake("jax.lax.top_k", {"k": "k"}),
+    "xlog1py": Namesake("jax.scipy.special.xlog1py", {"other": "", "self": FIRST}),
+    "xlogy": Namesake("jax.scipy.special.xlogy", {"other": "", "self": FIRST}),
 }
 
 
