@@ -14,9 +14,29 @@ except ImportError:  # no public name tells; to assume a trace costs a microseco
         return False
 
 
+class _Untold:
+    """Stands for what jax knows of its traces, where that cannot be told."""
+
+    value = None
+
+
+try:
+    from jax._src.core import trace_state as NOW
+except ImportError:
+    NOW = _Untold()
+"""``NOW.value`` is a weak reference to the trace in which this thread is: the quickest question of all."""
+
+
 def current_trace() -> Any:
     """What jax makes of the function that it traces now, None if that cannot be told."""
     return getattr(trace_ctx, "trace", None)
+
+
+def inside(within: Any, trace: Any) -> bool:
+    """Whether the trace ``within``, or None, is ``trace`` or one that was begun in it."""
+    while within is not None and within is not trace:
+        within = getattr(within, "parent_trace", None)
+    return within is not None
 
 
 _UNKNOWN = (

@@ -292,7 +292,7 @@ def set_(self, source=None, storage_offset=0, size=None, stride=None):
     demand_writable(self)
     if self.requires_grad and state.grad:
         demand_rebasable(self)
-    demand_own(self._storage.value, source._storage.value)
+    demand_own(self._storage, source._storage.value)
     with announced(call[0], self, *call[1]):
         become(self, source._storage, source._view)
     if source.is_inference():

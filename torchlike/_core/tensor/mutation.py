@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import jax
+from jax.core import Tracer
 
 from torchlike._base.state import state
+from torchlike._base.tracing import current_trace, inside
 from torchlike._core.tensor import views
 from torchlike._core.tensor.storage import CAPTURES, UNTRACKED, Version
 from torchlike._executor.pending import Array, Pending, traces_program
@@ -85,21 +86,37 @@ def change(t: Tensor) -> None:
 # -- values ------------------------------------------------------------------------------------------
 
 
-def demand_own(old: Any, new: Any) -> None:
-    """Refuse that a function which jax traces changes a tensor from outside, whose value is ``old``."""
-    outside = old.__class__ is Array or old.__class__ is Pending
-    if not outside or state.capture is not None:
+def demand_own(storage: Storage, new: Any) -> None:
+    """Refuse that a function which jax traces changes a storage from outside: one that was there before the trace."""
+    if new.__class__ is Pending:
+        trace = current_trace() if traces_program() else None
+    else:
+        trace = new._trace if isinstance(new, Tracer) else None
+    if trace is None or state.capture is not None or _born_in(storage, trace):
         return
-    if isinstance(new, jax.core.Tracer) or (new.__class__ is Pending and traces_program()):
+    old = storage.value
+    if (
+        old.__class__ is Array
+        or old.__class__ is Pending
+        or (
+            isinstance(old, Tracer) and not inside(old._trace, trace)  # else the value was lent for the trace
+        )
+    ):
         _refuse_outside(old)
 
 
 def demand_own_shape(t: Tensor) -> None:
     """Refuse that a function of which jax makes a program changes the shape of ``t``, which is from outside."""
-    form = t._storage.form
-    if (form.__class__ is Array or form.__class__ is Pending) and state.capture is None and not t._storage.stands:
-        if traces_program():
+    storage = t._storage
+    form = storage.form
+    if (form.__class__ is Array or form.__class__ is Pending) and state.capture is None and not storage.stands:
+        if traces_program() and not _born_in(storage, current_trace()):
             _refuse_outside(form)
+
+
+def _born_in(storage: Storage, trace: Any) -> bool:
+    born = getattr(storage, "born", None)
+    return born is not None and inside(born(), trace)
 
 
 def _refuse_outside(old: Any) -> None:
@@ -128,7 +145,7 @@ def wholes(tensors: Iterable[Tensor]) -> list[Storage | None]:
 def store(storage: Storage, value: Any, seen: Any = ANY) -> bool:
     """Let the storage hold ``value``; no version counts it. ``seen`` is as for :func:`write`."""
     if value.__class__ is not Array:
-        demand_own(storage.value, value)
+        demand_own(storage, value)
     if CAPTURES:
         _wrote(storage)
     value = as_before(storage.form, value) if USED else value
@@ -157,7 +174,7 @@ def write(t: Tensor, value: Any, seen: Any = ANY) -> bool:
     if CAPTURES:
         _wrote(storage)
     if value.__class__ is not Array:
-        demand_own(storage.value, value)
+        demand_own(storage, value)
     if view is None or not view.steps:
         whole = as_before(storage.form, value) if USED else value
         if seen is not ANY and storage.value is not seen and not storage.shared:
@@ -283,7 +300,7 @@ def set_grad(t: Tensor, grad: Tensor | None) -> None:
             capture.set_grad(t, grad)
             return
     if grad is not None and grad._storage.value.__class__ is not Array:
-        demand_own(t._storage.value, grad._storage.value)
+        demand_own(t._storage, grad._storage.value)
     t._grad = grad
 
 

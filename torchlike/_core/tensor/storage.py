@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from jax.core import Tracer
 
 from torchlike._base.state import state
+from torchlike._base.tracing import NOW
 
 if TYPE_CHECKING:
     import numpy as np
@@ -35,14 +36,18 @@ class Storage:
         shared: whether others may write to that memory, see Note [Shared memory] in ``shared_memory``; then ``form``
             tells shape, dtype and place of the value without looking there, else it is the value.
         level, inner: set in a function that is differentiated, see Note [Grad levels] in ``_transforms/levels``.
+        born: which function jax traced when it was made, see ``tracing.NOW``; not set where that cannot matter.
         copied: whether it takes its value from elsewhere, so that its bytes are a copy.
         stands: whether its tensors stand for others in such a function; they are no memory that can be pointed to.
     """
 
-    __slots__ = ("value", "version", "epoch", "strides", "shown", "level", "inner", "host", "_address", "__weakref__")
+    __slots__ = (
+        "value", "version", "epoch", "strides", "shown", "level", "inner", "host", "born", "_address", "__weakref__",
+    )  # fmt: skip
     level: Any
     inner: Any
     host: Any
+    born: Any
     form: Any
     stands = False
     shared = False
@@ -91,6 +96,7 @@ def holding(value: Any) -> Storage:
     storage.value = value
     storage.version = storage.epoch = storage._address = 0
     storage.strides = None
+    storage.born = NOW.value
     if CAPTURES:
         told(storage)
     return storage

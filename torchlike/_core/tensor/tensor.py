@@ -10,6 +10,7 @@ from torchlike._base.dims import wrap_dim
 from torchlike._base.dtypes import FROM_NP
 from torchlike._base.layout import contiguous, is_contiguous, is_contiguous_channels_last
 from torchlike._base.state import state
+from torchlike._base.tracing import NOW
 from torchlike._core.dispatch.layers import DISPATCH, TRANSFORMS
 from torchlike._core.overrides import torch_function
 from torchlike._core.tensor import views
@@ -320,7 +321,7 @@ class Tensor(TensorBase, Methods):
             )
         if self._rg and not (other.dtype.is_floating_point or other.dtype.is_complex):
             raise RuntimeError("data set to a tensor that requires gradients must be floating point or complex dtype")
-        demand_own(self._storage.value, other._storage.value)
+        demand_own(self._storage, other._storage.value)
         become(self, other._storage, other._view)
         if other._vc is UNTRACKED:
             count_with(self, UNTRACKED)
@@ -413,6 +414,7 @@ def wrap(value: Any) -> Tensor:
     storage.value = value
     storage.version = storage.epoch = storage._address = 0
     storage.strides = None
+    storage.born = NOW.value
     if CAPTURES:
         told(storage)
     t._rg = False
