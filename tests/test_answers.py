@@ -137,6 +137,8 @@ torch._C.has_lapack, torch._C.has_mkl, torch._C.has_openmp, torch._C.has_spectra
 [torch._C._is_alias_of(a, a.view(0)) for a in [torch.empty(0)]], torch._C._is_alias_of(torch.empty(0), torch.empty(0))
 torch._C._is_alias_of(torch.ones(1).to_sparse(), torch.ones(1)), torch._C._is_alias_of(*[torch.ones(1).to("meta")] * 2)
 torch._C._is_alias_of(torch.ones(1))
+torch._C._is_alias_of([torch.ones(1)], 3)
+[torch._C._overlaps(a, b) for a in [torch.ones(3)] for b in (a, [a], {"x": a[1:]}, a.clone(), a[:0], 1, None, [])]
 isinstance(torch.ones(1).untyped_storage(), torch.StorageBase), issubclass(torch.TypedStorage, torch._C.StorageBase)
 issubclass(torch.UntypedStorage, torch.storage._StorageBase)
 [getattr(torch, "_cast_" + n)(torch.tensor([1.5, -2.5])) for n in "Byte Char Short Int Long Half Float Double".split()]

@@ -1,7 +1,10 @@
 """Numbers and outputs whose dtype an operator does not take, against PyTorch."""
 
+import operator
+
 import pytest
-from both import agree, agree_error
+import torch
+from both import agree, agree_error, attempt
 
 import torchlike
 
@@ -129,3 +132,23 @@ def test_nansum_of_complex_results():
     agree_error(lambda t: t.ones(2, dtype=t.complex64).nansum(dtype=t.int64), "nansum.+complex")
     agree_error(lambda t: t.ones(2).nanmean(dtype=t.complex64), "nansum|complex")
     agree_error(lambda t: t.ones(2, dtype=t.complex64).nanmean(dtype=t.float32), "nansum.+complex")
+
+
+SHORTER = [(a, b) for a in ("float16", "bfloat16", "float32", "float64", "complex64", "complex128")
+           for b in ("float16", "bfloat16", "float32", "float64", "complex64", "complex128", "int64")]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ["linalg.vector_norm", "norm", "linalg.norm"])
+def test_norms_in_a_dtype_that_does_not_hold_their_numbers(name):
+    assert [_norm(torchlike, name, *kinds) for kinds in SHORTER] == [_norm(torch, name, *kinds) for kinds in SHORTER]
+
+
+def _norm(t, name, given, asked):
+    f, x = operator.attrgetter(name)(t), t.tensor([3.0, 4.0]).to(getattr(t, given))
+    y = attempt(lambda: f(x, dtype=getattr(t, asked)))
+    return type(y).__name__ if isinstance(y, Exception) else (str(y.dtype)[-9:], y.item())
+
+
+@pytest.mark.parametrize("name", ["complex", "polar"])
+def test_a_number_for_a_tensor_beside_an_output(name):
+    agree_error(lambda t: getattr(t, name)(t.ones(2), 3, out=t.empty(2, dtype=t.complex64)), "must be Tensor, not int")

@@ -44,6 +44,10 @@ VALUES = {
         t.autograd.grad((t.linalg.cholesky(x, upper=upper) * (1 + 2j) * t.arange(9.0).reshape(3, 3)).sum().real, x)
         for upper in (False, True) for x in [_positive(t)]
     ],
+    "gradients of Cholesky factors, with a NaN above the diagonal": lambda t: [
+        t.autograd.grad(t.linalg.cholesky(x, upper=upper).log().diagonal().sum(), x)
+        for upper in (False, True) for x in [_positive(t).real.detach().requires_grad_()]
+    ],
     "sums of integers that are sparse": lambda t: [
         (q.sum(0, keepdim=keep).to_dense(), q.sum(1).to_dense(), t.sparse.sum(q, 0).to_dense())
         for kind in (t.bool, t.uint8, t.int32) for keep in (False, True)

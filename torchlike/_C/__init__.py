@@ -30,9 +30,11 @@ from torchlike._C._rare import (
     _debug_only_are_vmap_fallback_warnings_enabled as _debug_only_are_vmap_fallback_warnings_enabled,
 )
 from torchlike._C._rare import _debug_only_display_vmap_fallback_warnings as _debug_only_display_vmap_fallback_warnings
+from torchlike._C._rare import _DisableFuncTorch as _DisableFuncTorch
 from torchlike._C._rare import _get_accelerator as _get_accelerator
 from torchlike._C._rare import _infer_size as _infer_size
 from torchlike._C._rare import _is_alias_of as _is_alias_of
+from torchlike._C._rare import _overlaps as _overlaps
 from torchlike._C._rare import _TensorMeta as _TensorMeta
 from torchlike._C._references import _WeakTensorRef as _WeakTensorRef
 from torchlike._C._switches import _ExcludeDispatchKeyGuard as _ExcludeDispatchKeyGuard

@@ -1,5 +1,8 @@
 """Rare names of ``torch._C`` that programs ask."""
 
+from itertools import product
+from typing import Any
+
 import torchlike.accelerator as accelerator
 from torchlike._base.device import device
 from torchlike._base.dims import broadcast_shapes
@@ -8,6 +11,7 @@ from torchlike._classes import ScriptObject as ScriptObject
 from torchlike._core.tensor.size import Size
 from torchlike._core.tensor.tensor import Tensor, strided
 from torchlike.interop.refusing import refused_class
+from torchlike.utils._pytree import tree_leaves
 
 _TensorMeta = type(Tensor)
 NoneType = type(None)
@@ -28,17 +32,44 @@ def _are_functorch_transforms_active() -> bool:
     return bool(getattr(state, "levels", ()))
 
 
-def _is_alias_of(input: Tensor, other: Tensor, /) -> bool:
-    """Whether two tensors have one memory.
+def _is_alias_of(input: Any, other: Any, /) -> bool:
+    """Whether two tensors have one memory; False of anything else.
 
     >>> import torchlike as torch
     >>> x = torch.zeros(3)
     >>> torch._C._is_alias_of(x, x[1:]), torch._C._is_alias_of(x, x.clone())
     (True, False)
     """
+    if not (isinstance(input, Tensor) and isinstance(other, Tensor)):
+        return False
     if input.layout is not other.layout or input.layout is not strided:
         return False
     return input._storage is other._storage
+
+
+def _overlaps(input: Any, other: Any, /) -> bool:
+    """Whether a tensor of one tree of containers and one of the other have one memory.
+
+    >>> import torchlike as torch
+    >>> x = torch.zeros(3)
+    >>> torch._C._overlaps([x, 1], {"a": x[:1]}), torch._C._overlaps(x, [])
+    (True, False)
+    """
+    return any([_is_alias_of(a, b) for a, b in product(tree_leaves(input), tree_leaves(other))])
+
+
+class _DisableFuncTorch:
+    """A context in which the transforms of torch.func see no call; where none runs, nothing changes.
+
+    NotImplementedError in a function that one transforms.
+    """
+
+    def __enter__(self) -> None:
+        if _are_functorch_transforms_active():
+            raise NotImplementedError("_DisableFuncTorch: calls of a transformed function cannot pass its levels by")
+
+    def __exit__(self, *exc: Any) -> None:
+        pass
 
 
 def _infer_size(a: Size, b: Size, /) -> Size:

@@ -346,7 +346,8 @@ def polar(abs, angle, *, out=None):
 
 
 def _demand_complex(out, first, second):
-    if out is None or first.dtype is not second.dtype or not first.dtype.is_floating_point:
+    kinds = [getattr(x, "dtype", None) for x in (first, second)]
+    if out is None or kinds[0] is None or kinds[0] is not kinds[1] or not kinds[0].is_floating_point:
         return  # or refused by the operator
     wanted = first.dtype.to_complex()
     if out.dtype is not wanted:

@@ -37,7 +37,7 @@ def cholesky_vjp(grad, low, upper):
     """
     if upper:
         grad, low = adjoint(grad), adjoint(low)
-    inner = jnp.tril(mm(adjoint(low), jnp.tril(grad)))
+    inner = jnp.tril(mm(adjoint(low), grad))  # a NaN of what L has no part of is one of the whole, as in PyTorch
     inner = 0.5 * (inner + adjoint(jnp.tril(inner, -1)))
     left = lax.linalg.triangular_solve(low, inner, left_side=True, lower=True, conjugate_a=True, transpose_a=True)
     return lax.linalg.triangular_solve(low, left, left_side=False, lower=True)

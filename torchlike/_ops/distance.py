@@ -8,6 +8,7 @@ import jax.numpy as jnp
 
 from torchlike._base.dims import broadcast_shapes
 from torchlike._base.dtypes import from_np
+from torchlike._base.promotion import promote_types
 from torchlike._decl.op import op
 from torchlike._decl.words import aten
 from torchlike._ops._axes import axes_of, axis_of, cast, count, is_floating, spread, type_name
@@ -52,12 +53,23 @@ def vector_norm(self, ord, dim, keepdim, dtype):
 
 
 def _check_norm_dtype(x, dtype):
+    """Refuse a dtype of another kind than that of ``x``, or that does not hold its numbers."""
     if dtype is None:
         return
-    if dtype.is_complex is not bool(jnp.iscomplexobj(x)) or not (dtype.is_complex or dtype.is_floating_point):
-        kind = "complex" if jnp.iscomplexobj(x) else "real"
+    if not (dtype.is_complex or dtype.is_floating_point):
         raise RuntimeError(
-            f"linalg.vector_norm: dtype should be floating and {kind} for {kind} inputs, but got {dtype}"
+            f"linalg.vector_norm: dtype should be floating point or complex, but got {dtype.scalar_name}"
+        )
+    if dtype.is_complex is not bool(jnp.iscomplexobj(x)):
+        kind = "real" if dtype.is_complex else "complex"
+        raise RuntimeError(
+            f"linalg.vector_norm: dtype should be {kind} for {kind} inputs, but got {dtype.scalar_name}"
+        )
+    own = from_np(x.dtype)
+    if promote_types(own, dtype) is not dtype:
+        raise RuntimeError(
+            f"linalg.vector_norm: the dtype of the input ({own.scalar_name}) should be convertible without narrowing "
+            f"to the specified dtype ({dtype.scalar_name})"
         )
 
 
