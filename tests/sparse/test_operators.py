@@ -13,6 +13,10 @@ def other(t):
     return t.sparse_coo_tensor([[0, 1], [1, 2]], [10.0, 20.0], (2, 3)).coalesce()
 
 
+def checked(t, c, size):
+    return t._validate_sparse_compressed_tensor_args(c.crow_indices(), c.col_indices(), c.values(), size, c.layout)
+
+
 @cases(
     lambda t: (S(t) + S(t), S(t) + other(t), S(t) - other(t), t.add(S(t), other(t), alpha=3), U(t) + U(t)),
     lambda t: (D(t) + S(t), D(t) - S(t), t.add(D(t), U(t), alpha=2), D(t) + C(t), C(t) + D(t), C(t) + C(t)),
@@ -28,6 +32,10 @@ def other(t):
         "ceil", "floor", "round", "trunc", "frac", "erf", "log1p", "deg2rad", "rad2deg", "isnan", "isinf",
         "signbit")],
     lambda t: (S(t) * 1j, (S(t) * 1j).conj(), (S(t) * 1j) + S(t)),
+    lambda t: [(c.angle(), t.angle(c.t()), c.conj_physical()) for c in (C(t), -C(t), C(t) * 1j)],
+    lambda t: (t.full_like(C(t), 2.0), t.full_like(C(t), 3), t.full_like(C(t), 2.5, dtype=t.int32)),
+    lambda t: (t._sparse_csr_sum(C(t), [0], True), t._sparse_broadcast_to(S(t), [2, 2, 3])),
+    lambda t: checked(t, C(t), [2, 3]), lambda t: (S(t) * 1j).conj_physical(),
     lambda t: (t.mm(S(t), M(t)), t.spmm(U(t), M(t)), S(t) @ M(t), t.matmul(S(t), M(t)), C(t) @ M(t), C(t).mm(M(t))),
     lambda t: (t.ones(4, 2) @ S(t), t.ones(4, 2) @ C(t), t.mm(t.ones(1, 2), U(t))),
     lambda t: (S(t) @ S(t).t(), t.mm(U(t), S(t).t()), t.sparse.mm(S(t), S(t).t()), t.sparse.mm(S(t), M(t))),
@@ -68,6 +76,11 @@ def test_results(f):
 
 
 @cases(
+    lambda t: S(t).angle(),
+    *[lambda t, f=f, to=to: getattr(t, f + "_like")(C(t), *([2.0] if f == "full" else []), layout=getattr(t, to))
+      for f in ("empty", "zeros", "ones", "full") for to in ("strided", "sparse_csc", "sparse_bsr", "sparse_coo")
+      if (f, to) not in (("zeros", "sparse_csc"), ("zeros", "sparse_coo"))],
+    lambda t: checked(t, C(t), [2, 2]),
     lambda t: S(t) + D(t), lambda t: S(t) + 2, lambda t: D(t)[0] + S(t), lambda t: S(t) + S(t).t(),
     lambda t: S(t) - D(t), lambda t: S(t) / D(t), lambda t: S(t) / S(t), lambda t: S(t) ** S(t), lambda t: S(t) ** 0,
     lambda t: S(t) + C(t), lambda t: C(t) / 2, lambda t: S(t) == S(t), lambda t: S(t) > 0, lambda t: S(t).exp(),

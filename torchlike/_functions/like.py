@@ -59,11 +59,23 @@ def _sparse_like(name, number, t, shape, layout, dtype, device, requires_grad):
     if t.layout is layout and (compressed or (t.dense_dim() and not number)) and tuple(shape) == tuple(t.shape):
         new = t.detach().clone().to(device=device, dtype=kind)
         number = unwritten(kind) if number is None else number
-        new = new.fill_(number) if number or name == "empty_like" and compressed else new.zero_()
+        new = new.fill_(number) if number or name in ("empty_like", "full_like") and compressed else new.zero_()
         return new.requires_grad_(requires_grad)
+    if t.layout in COMPRESSED and name == "empty_like":
+        demand_same_layout(t, layout)
     if number:
         demand_strided(name, layout)
     return without_entries(name, layout, tuple(shape), kind, device, requires_grad)
+
+
+def demand_same_layout(t, layout):
+    """RuntimeError for a tensor of another layout than one of compressed rows or columns has."""
+    if t.layout in COMPRESSED and layout is not t.layout:
+        names = [str(x).rpartition("_")[2].capitalize() for x in (t.layout, layout)]
+        raise RuntimeError(
+            f"empty_like with different sparse layout is not supported (self is Sparse{names[0]} but you requested "
+            f"{names[1] if layout is strided_layout else 'Sparse' + names[1]})"
+        )
 
 
 def _like(name, number, doc):
@@ -71,7 +83,9 @@ def _like(name, number, doc):
              memory_format=None):  # fmt: skip
         if (layout is not None or LAYER.used) and isinstance(input, Tensor):
             layout = input.layout if layout is None else layout
-            if layout is not strided_layout:
+            if layout is strided_layout:
+                demand_same_layout(input, layout)
+            else:
                 if memory_format is not None:
                     raise RuntimeError(f"{name}(): memory format option is only supported by strided tensors")
                 return _sparse_like(name, number, input, input.shape, layout, dtype, device, requires_grad)
@@ -109,7 +123,12 @@ def full_like(input, fill_value, *, dtype=None, layout=None, device=None, pin_me
     tensor([7., 7.])
     """
     if (layout is not None or LAYER.used) and isinstance(input, Tensor):
-        demand_strided("full_like", input.layout if layout is None else layout)
+        to = input.layout if layout is None else layout
+        if to is input.layout and to in COMPRESSED:
+            number = number_of("full_like", "fill_value", fill_value, 2)
+            return _sparse_like("full_like", number, input, input.shape, to, dtype, device, requires_grad)
+        demand_same_layout(input, to)
+        demand_strided("full_like", to)
     if watched(input):
         return _seen_like("full_like", (input, fill_value), dtype, device, requires_grad, memory_format)
     kind, device = _asked("full_like", input, dtype, device)

@@ -227,11 +227,11 @@ RULES["floor_divide"] = _floor_divide
 # -- functions of each element that keep zeros ----------------------------------------------------------
 
 
-def _unary(name: str, backward: Any = None, linear: bool = False, compressed: bool = True) -> None:
+def _unary(name: str, backward: Any = None, linear: bool = False, layouts: Any = (Coo, Compressed)) -> None:
     """The rule of a function: of each sum of values that share a place, unless it is linear."""
 
     def f(ctx: Any, self: Tensor, **kwargs: Any) -> Tensor:
-        if not compressed and isinstance(value(self), Compressed):
+        if not isinstance(value(self), layouts):
             raise unsupported(name, self)
         if backward is None:
             ctx.saves(lambda grad: _refuse_gradient(name, self))
@@ -265,7 +265,9 @@ for _name, _backward in _SMOOTH.items():
     _unary(_name, _backward)
 for _name in _PLAIN:
     _unary(_name)
-_unary("nan_to_num", compressed=False)
+_unary("nan_to_num", layouts=Coo)
+_unary("angle", layouts=Compressed)
+_unary("conj_physical")
 
 
 @rule("pow.Tensor_Scalar", "_pow_special")
