@@ -1,5 +1,7 @@
 """make_fx: the aten calls of a function as a graph, equal to PyTorch's; its numbers on other inputs too."""
 
+from functools import partial
+
 import pytest
 import torch
 import torch.fx.experimental.proxy_tensor
@@ -151,6 +153,21 @@ def test_what_depends_on_values(name):
     agree(lambda t: said(lambda: t.fx.experimental.proxy_tensor.make_fx(DEPENDENT[name])(t.ones(2)), begins))
     x = torchlike.ones(2)
     assert (x + x).tolist() == [2.0, 2.0]  # no mode is left
+
+
+ANSWERS = {
+    "allclose": lambda t, x: t.allclose(x, x + 0),
+    "equal": lambda t, x: x if t.equal(x, x.clone()) else -x,
+    "of a constant": lambda t, x: t.equal(t.tensor(1.0), x[0]),
+    "method": lambda t, x: x.equal(x * 1),
+}
+
+
+@pytest.mark.parametrize("name", ANSWERS)
+def test_comparisons_whose_answer_is_a_bool(name):
+    """A graph would keep the answer of the tensors that were traced."""
+    begins = "It appears that you're trying to get value out of a tracing tensor with aten."
+    agree(lambda t: said(lambda: t.fx.experimental.proxy_tensor.make_fx(partial(ANSWERS[name], t))(t.ones(2)), begins))
 
 
 PICKED = {

@@ -28,7 +28,7 @@ from torchlike.interop.alias import missing_names
 from torchlike.nn.modules.module import Module
 from torchlike.nn.parameter import Parameter
 from torchlike.utils._python_dispatch import TorchDispatchMode
-from torchlike.utils._pytree import tree_map, tree_map_only
+from torchlike.utils._pytree import tree_leaves, tree_map, tree_map_only
 
 __all__ = ["PythonKeyTracer", "dispatch_trace", "get_innermost_proxy_mode", "get_proxy_mode", "make_fx"]
 
@@ -199,13 +199,8 @@ class ProxyTorchDispatchMode(TorchDispatchMode):
             if out is not NotImplemented:
                 return out
         self._refuse(func, args, kwargs)
-        if func is ops.aten._local_scalar_dense.default and isinstance(self.proxy_of(args[0]), Proxy):
-            if _is_constant(self.proxy_of(args[0]).node):
-                return func(*args, **kwargs)
-            raise RuntimeError(
-                _READ.format(func) + "control flow, or a number, depends on a value, which a graph does not have. "
-                "Compute it with tensors (torch.where)"
-            )
+        if Tag.data_dependent_output in func.tags:  # numbers of Python
+            return self._number(func, args, kwargs)
         if func is ops.aten.lift_fresh.default:
             self.known(args[0])
         target = ops.aten.lift_fresh_copy.default if func is ops.aten.lift_fresh.default else func
@@ -221,6 +216,16 @@ class ProxyTorchDispatchMode(TorchDispatchMode):
         with disable_proxy_modes_tracing():
             self.drawn = default_generator.get_state()
         return out
+
+    def _number(self, func: OpOverload, args: tuple, kwargs: dict) -> Any:
+        """What Python reads of constants; RuntimeError where a tensor of the graph takes part."""
+        proxies = [p for p in map(self.proxy_of, tree_leaves((args, kwargs))) if isinstance(p, Proxy)]
+        if all([_is_constant(p.node) for p in proxies]):
+            return func(*args, **kwargs)
+        raise RuntimeError(
+            _READ.format(func) + "control flow, or a number, depends on a value, which a graph does not have. "
+            "Compute it with tensors (torch.where)"
+        )
 
     # -- what a derivative needs of the forward ------------------------------------------------------------------
 
