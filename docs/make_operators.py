@@ -58,6 +58,17 @@ GAPS = [
     ("`conv_transpose*`", "float16, bfloat16", "rounded once; PyTorch rounds each step where the processor lacks them"),
     ("`special.bessel_*`", "float64", "right to 16 digits; PyTorch's are off by up to 3e-7"),
     ("`special.*_polynomial_*`", "float32", "the same recurrences; XLA's are other last digits"),
+    (
+        "about 150 operators",
+        "uint16, uint32, uint64",
+        "computed by the rules of other integers; PyTorch has no kernels for these on the CPU (add, max, gather, mm)",
+    ),
+    (
+        "in-place operators, of `unfold` and `as_strided`",
+        "a tensor whose elements share memory",
+        "each element is computed from what was there before; PyTorch's depend on the order of its loop",
+    ),
+    ("`mm`, `bmm`, `addmm`, `baddbmm`", "`out_dtype=`", "TypeError; PyTorch has them on CUDA alone"),
     ("`narrow_copy`", "a dimension that there is not", "IndexError, as of `narrow`; PyTorch fails in an assertion"),
     ("`pixel_unshuffle`", "tensors without elements", "blocks of pixels go to channels; PyTorch keeps the shape"),
     ("`quantize_per_channel`", "NaN", "the integer of `quantize_per_tensor`; PyTorch gives 0"),

@@ -1,6 +1,7 @@
 """Operators of sparse tensors: results, refusals, changes in place, as PyTorch's."""
 
 import pytest
+from both import agree_error
 from sparse_kit import C, D, H, M, S, U, cases, same
 
 import torchlike
@@ -35,6 +36,7 @@ def checked(t, c, size):
     lambda t: [(c.angle(), t.angle(c.t()), c.conj_physical()) for c in (C(t), -C(t), C(t) * 1j)],
     lambda t: (t.full_like(C(t), 2.0), t.full_like(C(t), 3), t.full_like(C(t), 2.5, dtype=t.int32)),
     lambda t: (t._sparse_csr_sum(C(t), [0], True), t._sparse_broadcast_to(S(t), [2, 2, 3])),
+    lambda t: [(x.any(), (x * 0).any(), x.to(t.uint8).any()) for x in (S(t), U(t), H(t))],
     lambda t: checked(t, C(t), [2, 3]), lambda t: (S(t) * 1j).conj_physical(),
     lambda t: (t.mm(S(t), M(t)), t.spmm(U(t), M(t)), S(t) @ M(t), t.matmul(S(t), M(t)), C(t) @ M(t), C(t).mm(M(t))),
     lambda t: (t.ones(4, 2) @ S(t), t.ones(4, 2) @ C(t), t.mm(t.ones(1, 2), U(t))),
@@ -76,7 +78,7 @@ def test_results(f):
 
 
 @cases(
-    lambda t: S(t).angle(),
+    lambda t: S(t).angle(), lambda t: C(t).any(), lambda t: S(t).any(0), lambda t: t.cat([S(t), S(t).t()]),
     *[lambda t, f=f, to=to: getattr(t, f + "_like")(C(t), *([2.0] if f == "full" else []), layout=getattr(t, to))
       for f in ("empty", "zeros", "ones", "full") for to in ("strided", "sparse_csc", "sparse_bsr", "sparse_coo")
       if (f, to) not in (("zeros", "sparse_csc"), ("zeros", "sparse_coo"))],
@@ -101,6 +103,16 @@ def test_results(f):
 )  # fmt: skip
 def test_refused(f):
     same(f, refuses=True)
+
+
+def hybrid(t):
+    return t.sparse_coo_tensor([[0]], t.ones(1, 3), (2, 3))
+
+
+@pytest.mark.parametrize("other", [lambda t: S(t).t(), H, hybrid, lambda t: t.stack([S(t), S(t)])])
+def test_what_cat_says(other):
+    said = r"All tensors must have the same (shape: \[2, 3\].+found shape|sparse_dim and dense_dim: 2, 0.+has 1, 1)"
+    agree_error(lambda t: t.cat([S(t), other(t)]), said)
 
 
 def test_refusals_name_the_operator():

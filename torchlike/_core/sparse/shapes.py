@@ -188,24 +188,24 @@ def _parts(name: str, tensors: Sequence[Tensor]) -> list[Coo]:
                 f"{name}(): Concatenating sparse tensors, but a tensor of layout {t.layout} was found among them; all "
                 "must be torch.sparse_coo"
             )
-    parts = [v for v in found if v is not None]
-    for v in parts:
-        if v.sparse_dim != parts[0].sparse_dim or v.ndim != parts[0].ndim:
-            raise RuntimeError(
-                f"{name}(): All tensors must have the same sparse and dense dimensions, but found {v.sparse_dim}, "
-                f"{v.ndim - v.sparse_dim} and {parts[0].sparse_dim}, {parts[0].ndim - parts[0].sparse_dim}"
-            )
-    return parts
+    return [v for v in found if v is not None]
 
 
 def _demand_equal_but(parts: Sequence[Coo], dim: int) -> None:
-    for v in parts:
-        for d in range(v.ndim):
-            if d != dim and v.shape[d] != parts[0].shape[d]:
-                raise RuntimeError(
-                    f"cat(): Sizes of tensors must match except in dimension {dim}, but got {list(v.shape)} and "
-                    f"{list(parts[0].shape)}"
-                )
+    """RuntimeError unless shapes are equal but along ``dim``, and as many of their dimensions are sparse."""
+    first = parts[0]
+    for i, v in enumerate(parts):
+        if v.ndim != first.ndim or any([v.shape[d] != first.shape[d] for d in range(v.ndim) if d != dim]):
+            raise RuntimeError(
+                f"All tensors must have the same shape: {list(first.shape)} (except in the concatenating dimension), "
+                f"but found shape: {list(v.shape)} at position {i} (cat)"
+            )
+        if v.sparse_dim != first.sparse_dim:
+            expected, found = [f"{x.sparse_dim}, {x.ndim - x.sparse_dim}" for x in (first, v)]
+            raise RuntimeError(
+                f"All tensors must have the same sparse_dim and dense_dim: {expected}, but tensor at position {i} has "
+                f"{found} (cat)"
+            )
 
 
 def _joined(parts: Sequence[Coo], dim: int) -> Tensor:
@@ -254,6 +254,14 @@ def _stack(ctx: Any, tensors: Sequence[Tensor], dim: int) -> Tensor:
 
 
 # -- reductions ------------------------------------------------------------------------------------------
+
+
+@rule("any")
+def _any(ctx: Any, self: Tensor, **dims: Any) -> Tensor:
+    if dims or isinstance(value(self), Compressed):
+        raise unsupported("any", self)
+    ctx.saves(_refused("any", self))
+    return value(self).values.any()  # of values that share a place each one, as in PyTorch
 
 
 @rule("sum")
