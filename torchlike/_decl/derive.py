@@ -108,6 +108,7 @@ class Kernel:
     derived: dict[Any, Any]
     recent: tuple[Any, ...]
     checked: Any = None
+    at_places = False  # whether it changes its first argument in some places alone
     layout: Rule | None = None
     columns: tuple[int, ...] = ()
     rows: Any = None

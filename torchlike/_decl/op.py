@@ -45,7 +45,7 @@ EXTENSIONS: dict[str, Op] = {}  # operators of other namespaces, by namespace::n
 # the lower precision; as the ranks of an inner product say.
 AUTOCAST = frozenset({"lower_precision_fp", "fp32", "promote", "banned", "states", "rounded", "fp32_rounded", "inner"})
 VARIANTS = frozenset({"function", "method", "inplace", "out"})
-_INPLACE = frozenset("alone after number repeatable repeated".split())
+_INPLACE = frozenset("alone after number part repeatable repeated".split())
 OUT = frozenset("exact cast safely eigenvalues promotes apart computes widens truths".split()) | _INPLACE
 INPLACE: dict[str, frozenset[str]] = {}  # those of ``OUT`` that are of in-place forms, by the names of these
 
@@ -226,11 +226,12 @@ class ViewOp(Op):
 class Inplace(Kernel):
     """The in-place form of an operator: the result is cast to the first argument and keeps its shape."""
 
-    __slots__ = ("op", "verdict", "examine")
+    __slots__ = ("op", "verdict", "examine", "at_places")
 
     def __init__(self, op: Op) -> None:
         super().__init__(op.name + "_", op.inplace_node)
         self.op = op
+        self.at_places = not op.out.isdisjoint(("alone", "part"))
         self.verdict, self.examine = op.verdict, op.examine
 
     @property
@@ -361,10 +362,10 @@ def op(
             result as LAPACK's functions do, as "eigenvalues" where the schema has no name for it; "promotes", it is a
             TypeError; "apart", it shares no memory with an input;
             "computes", the call computes in its dtype, unless the last argument says another, and "widens", one of
-            floats computes in its floats;
-            "truths", it is of bool or uint8. Of the in-place form: "alone", no input shares memory with the first;
-            "after", all are read before anything is written, or "number", those of no dimensions; an expanded first
-            one is "repeatable", which does the same twice, or "repeated", of which PyTorch only warns.
+            floats computes in its floats; "truths", it is of bool or uint8. Of the in-place form: "part", it changes
+            the first input at some places, and "alone", no other shares memory with that, too; "after", all are read
+            before anything is written, or "number", those of no dimensions; an expanded first one is "repeatable",
+            which does the same twice, or "repeated", of which PyTorch only warns.
         taken: of an operator whose result is elements of the first input, at places that the second one names: numpy's
             index, ``taken(shape, places, *static)``, or None where the kernel has more to say.
         held: the numbers that the dtype of the result must hold, or ``name:wide`` the dtype that computes it: a call

@@ -44,6 +44,24 @@ def in_slot() -> int:
     return _believed(*_steps(lambda: getrefcount(holder.value), lambda: [holder.value]))
 
 
+def in_slot_and_variable() -> int:
+    """The same of a value that a slot of an object holds, and the variable which is counted."""
+    holder, others = _Holder(), []
+    holder.value = object()
+
+    def count() -> int:
+        value = holder.value
+        return getrefcount(value)
+
+    def hold() -> list[Any]:
+        others.append(holder.value)
+        return others
+
+    alone, shared = count(), (hold(), count())[1]
+    others.clear()
+    return _believed(alone, shared, count())
+
+
 def in_variable() -> int:
     """The same of a value that only the variable holds which is counted."""
     value = object()
@@ -57,6 +75,7 @@ def _believed(alone: int, shared: int, again: int) -> int:
 ONE = in_list()  # holder, for map(getrefcount, values)
 TWO = ONE and ONE + 1
 SLOT = in_slot()  # holds it alone, for getrefcount(holder.value)
+KNOWN = in_slot_and_variable()  # a slot holds it, and a variable, for getrefcount(variable)
 VARIABLE = in_variable()  # a variable holds it alone, for getrefcount(variable)
 
 SHARING: list[bool] = []  # not empty once arrays have had a piece in common
@@ -68,6 +87,18 @@ def sharing(new: Any, old: Any) -> Any:
         new._source = old
         SHARING[:] = [True]
     return new
+
+
+def owned(array: Any) -> None:
+    """Note that ``array`` is the result of a kernel, which nobody else has been given."""
+    array._owned = True
+
+
+def given(array: Any) -> Any:
+    """``array``, which somebody is given who may let other arrays have its memory: that counts no reference."""
+    if getattr(array, "_owned", False):
+        array._owned = False
+    return array
 
 
 def shared(value: Any) -> bool:

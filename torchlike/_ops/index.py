@@ -175,7 +175,7 @@ def _index_mask_calls(name):
     return lambda aten, self, mask, values, dim: aten[name](self, [*[None] * dim, mask], values)
 
 
-@op("_index_mask(Tensor self, Tensor mask, Tensor values, int dim) -> Tensor", variants="inplace",
+@op("_index_mask(Tensor self, Tensor mask, Tensor values, int dim) -> Tensor", variants="inplace", out="part",
     aten={"calls": _index_mask_calls("index_put"), "calls_inplace": _index_mask_calls("index_put_")},
     node="IndexPutBackward", vjp={
         "self": lambda grad, mask, dim: jnp.where(_spread(mask, dim, grad.ndim), 0, grad),
@@ -480,13 +480,14 @@ def _unmasked(grad, mask):
 
 
 @op("masked_fill.Scalar(Tensor self, Tensor mask, Scalar value) -> Tensor", variants="inplace", vjp={"self": _unmasked},
-    out="number repeated")  # fmt: skip
+    out="number part repeated")  # fmt: skip
 def masked_fill_number(self, mask, value):
     return _filled(self, mask, value)
 
 
 @op("masked_fill.Tensor(Tensor self, Tensor mask, Tensor value) -> Tensor", variants="inplace",
-    out="number repeated", node="MaskedFillBackward1", check=lambda self, mask, value: _overflow.exceeds(self, value),
+    out="number part repeated", node="MaskedFillBackward1",
+    check=lambda self, mask, value: _overflow.exceeds(self, value),
     vjp={"self": _unmasked, "value": lambda grad, mask: jnp.sum(jnp.where(mask, grad, 0))})  # fmt: skip
 def masked_fill_tensor(self, mask, value):
     return _filled(self, mask, value)
@@ -510,7 +511,7 @@ def _check_source(self, mask, source):
     )
 
 
-@op("masked_scatter(Tensor self, Tensor mask, Tensor source) -> Tensor", variants="function method inplace",
+@op("masked_scatter(Tensor self, Tensor mask, Tensor source) -> Tensor", variants="function method inplace", out="part",
     check=_check_source, saved="mask source_sym_sizes")  # fmt: skip
 def masked_scatter(self, mask, source):
     """``input`` with the elements of ``source``, in order, where ``mask`` is true."""

@@ -26,7 +26,8 @@ from torchlike._core.autograd import operator_node
 from torchlike._core.dispatch.dispatch import plan_for, refresh, walk
 from torchlike._core.dispatch.layers import DEVICES, SPARSE, Call, Form
 from torchlike._core.tensor.arguments import KIND, with_numbers
-from torchlike._core.tensor.mutation import ANY, current, seen_by, write
+from torchlike._core.tensor.mutation import ANY, bump, current, seen_by, write
+from torchlike._core.tensor.overwriting import large, overwritable, overwrite
 from torchlike._core.tensor.storage import UNTRACKED
 from torchlike._core.tensor.tensor import alias, value_of, wrap
 from torchlike._core.tensor.view_creation import refusal
@@ -55,6 +56,8 @@ def call_inplace(op: Kernel, inputs: Inputs, static: Static) -> Tensor:
             return walk(Call(op, INPLACE, inputs, static))
     target = inputs[0]
     record = check_writable(op.name, target, inputs)
+    if op.at_places and not record and _overwritten(op, inputs, static):
+        return target
     seen = ANY if target._view is None else seen_by(target)
     values = [value_of(x) if KIND[x.__class__] == 1 else x for x in inputs]
     recorder = state.recorder
@@ -71,12 +74,26 @@ def call_inplace(op: Kernel, inputs: Inputs, static: Static) -> Tensor:
         out = translate(op, static, values, error)
     if op.checked is not None:
         out = immediate.verified(op, static, values, out)
-    if finish(op, inputs, static, values, out, record, values[0] if seen is ANY else seen):
+    if finish(op, inputs, static, values, out, record, values[0] if target._view is None else seen):
+        if op.at_places and target._view is None:
+            overwritable(target._storage)
         return target
     return call_inplace(op, inputs, static)  # another thread has changed it meanwhile
 
 
 INPLACE = Form("inplace", call_inplace, writes=True)
+
+
+def _overwritten(op: Kernel, inputs: Inputs, static: Static) -> bool:
+    """Whether the operator, which changes a part of a large tensor, could do so in the memory of its old value."""
+    target = inputs[0]
+    if target._view is not None or not large(target._storage):
+        return False
+    others = tuple([value_of(x) if KIND[x.__class__] == 1 else x for x in inputs[1:]])
+    if not overwrite(target._storage, op, static, others):
+        return False
+    bump(target)
+    return True
 
 
 def finish(

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 from jax.core import Tracer
 
 from torchlike._base.state import state
+from torchlike._base.threads import alone
 from torchlike._base.tracing import current_trace, inside
-from torchlike._core.tensor import views
+from torchlike._core.tensor import overwriting, views
 from torchlike._core.tensor.storage import CAPTURES, UNTRACKED, Version
 from torchlike._executor.pending import Array, Pending, traces_program
 from torchlike._executor.spread import USED, as_before
@@ -128,9 +129,9 @@ def _refuse_outside(old: Any) -> None:
 
 
 def seen_by(t: Tensor) -> Any:
-    """What the storage of ``t`` holds, for :func:`write`; ANY where others write to its memory."""
+    """What the storage of ``t`` holds, for :func:`write`; ANY where others write to its memory, or nobody else does."""
     storage = t._storage
-    if storage.shared:
+    if storage.shared or alone():
         return ANY
     if CAPTURES:
         enter(storage)
@@ -182,16 +183,20 @@ def write(t: Tensor, value: Any, seen: Any = ANY) -> bool:
         storage.value = whole  # no thread comes between, as nothing is called
         storage.epoch += 1
     elif not (storage.shared and storage.written(t, value)):
-        while True:
+        large = overwriting.large(storage)
+        replace = views.writer(view.steps)
+        while not (large and seen is ANY and overwriting.overwrite(storage, replace, (), (value, *view.ints))):
             old = storage.value
             if seen is not ANY and old is not seen and not storage.shared:
                 return False
             whole = views.write(old, view, value)
             whole = as_before(storage.form, whole) if USED else whole
             if storage.value is old or storage.shared:
+                storage.value = whole  # as above
+                storage.epoch += 1
+                if large:
+                    overwriting.overwritable(storage)
                 break
-        storage.value = whole  # as above
-        storage.epoch += 1
         if 0 not in view.layout.strides:  # elements of an expanded view that share a cell were given several values
             storage.keep(t, storage.epoch, value)
     if storage.stands and storage.inner is not None:

@@ -1,0 +1,93 @@
+"""Changes of a part of a large tensor, computed in the memory of its old value.
+
+Note [Overwriting]
+~~~~~~~~~~~~~~~~~~
+Arrays never change, so ``x[i] = v`` copies all of ``x``: milliseconds for millions of elements, where XLA writes one
+number if the old array is donated. That is gone then, so nobody may be left with it:
+
+- Whoever holds the array itself is counted: a graph that saved it, a detached copy's storage, a variable of the user.
+  XLA counts who sees its memory without the array (numpy, dlpack), and copies then.
+- What jax makes of an array without counting (``jax.device_put`` to where it is) takes an array that the user was
+  given. So only the result of a change is overwritten by the next one, and ``references.given`` ends that.
+- Another thread may read the array at any time: overwritten is only where there is none.
+- Captures and traces look at old values, recorded execution has its own way, several devices share pieces.
+
+What fails, fails before: checks of values are computed first, and shapes are settled when the kernel is compiled. One
+call in C runs the kernel and puts its result into the storage, so that no signal comes between the two.
+"""
+
+from __future__ import annotations
+
+from sys import getrefcount
+from typing import TYPE_CHECKING, Any
+
+from torchlike._base.state import state
+from torchlike._base.threads import alone
+from torchlike._base.tracing import trace_state_clean
+from torchlike._core.tensor.storage import CAPTURES, Storage
+from torchlike._executor import immediate
+from torchlike._executor.kernels import jit
+from torchlike._executor.pending import Array
+from torchlike._executor.references import KNOWN, SHARING, owned
+from torchlike._executor.spread import USED
+
+if TYPE_CHECKING:
+    from torchlike._decl.derive import Kernel
+    from torchlike._decl.typed import Static
+
+LEAST = 1 << 17  # elements from which a copy takes much longer than a call
+_OPERANDS = frozenset((Array, bool, int, float, complex, type(None)))
+_put = Storage.__dict__["form"].__set__  # of the slot of ``value``
+_OVER = "over"
+
+
+def large(storage: Storage) -> bool:
+    """Whether a change of a part of what the storage holds is worth a kernel of its own."""
+    return storage.__class__ is Storage and storage.form.__class__ is Array and storage.form.size >= LEAST
+
+
+def overwrite(storage: Storage, op: Kernel, static: Static, others: tuple[Any, ...]) -> bool:
+    """Let a :func:`large` storage hold ``op(its value, *others)``, in the memory of its value; see Note [Overwriting].
+
+    False, with nothing done, if somebody may still hold that.
+    """
+    if CAPTURES or state.trace is not None or state.recorder is not None or USED or SHARING or not alone():
+        return False
+    old = storage.value
+    if not getattr(old, "_owned", False) or getrefcount(old) > KNOWN or not trace_state_clean():
+        return False
+    if not _OPERANDS.issuperset([x.__class__ for x in others]):
+        return False
+    try:
+        kernel, verdict = _compiled(op, static)
+        bad = None if verdict is None else verdict(old, *others)
+    except Exception:  # who computes as usual finds it too, and says it in PyTorch's words
+        return False
+    immediate.verified(op, static, (old, *others), (None, bad))
+    storage.epoch += 1  # before, too: who is interrupted between the write and the count leaves no view out of date
+    try:
+        [*map(_put, (storage,), map(kernel, (old,), *[(x,) for x in others]))]
+    except Exception:
+        if old.is_deleted():
+            raise
+        return False
+    finally:
+        storage.epoch += 1
+    owned(storage.value)
+    return True
+
+
+def _compiled(op: Kernel, static: Static) -> tuple[Any, Any]:
+    """The kernel of ``op`` that overwrites its first argument, and that of its check, if it has one."""
+    found = op.kernels.get((_OVER, static))
+    if found is None:
+        name = immediate.named(op, static)
+        verdict = None if op.checked is None else jit(op.verdict(static), None if name is None else ("verdict", name))
+        found = op.kernels[_OVER, static] = jit(op.forward(static), name, (0,)), verdict
+    return found
+
+
+def overwritable(storage: Storage) -> None:
+    """Note that a kernel has just computed what the storage holds: the next change may overwrite it."""
+    if large(storage):
+        owned(storage.value)
