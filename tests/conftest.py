@@ -10,7 +10,6 @@ import os
 import random
 import re
 import sys
-import threading
 import time
 from collections.abc import Iterator
 from importlib import metadata
@@ -31,12 +30,12 @@ os.environ.setdefault("TORCH_DISABLE_ADDR2LINE", "1")
 
 import in_turns
 import jax
+import lowering_kit  # noqa: F401 (lowering takes less time)
 import numpy as np
 import pytest
 import torch
 from _pytest.faulthandler import fault_handler_stderr_fd_key
 from jax._src import traceback_util
-from jax._src.interpreters import mlir
 from narrow_kit import leave_out, narrow_pytorch
 from process_state import process_state
 from sampling import left_out
@@ -63,21 +62,6 @@ hypothesis.settings.register_profile(
 hypothesis.settings.load_profile("torchlike")
 
 collect_ignore = ["typed_program.py"]  # mypy reads it
-
-# jax makes an MLIR context for each program, which takes as long as the rest of lowering a small one.
-_new_context, _contexts = mlir.make_ir_context, threading.local()
-
-
-def _context() -> mlir.ir.Context:
-    """The context of this thread; a new one after some programs, since it keeps their constants."""
-    uses = getattr(_contexts, "uses", 0)
-    if uses % 200 == 0:
-        _contexts.kept = _new_context()
-    _contexts.uses = uses + 1
-    return _contexts.kept
-
-
-mlir.make_ir_context = _context
 
 if not X64:
     narrow_pytorch()

@@ -1,6 +1,6 @@
-"""Objects pickled by one library and read by the other: ``python pickled_script.py FROM TO``.
+"""Objects pickled by one library and read by the other: ``python pickled_script.py TO FROM ...``.
 
-Reads the pickles of FROM, writes its own to TO, and prints what it read.
+Prints what it reads in each FROM, a line for each, and writes its own pickles to TO, unless that is ``-``.
 """
 
 import json
@@ -67,15 +67,16 @@ def told(x):
     return type(x).__qualname__, told(state()) if hasattr(x, "__dict__") else str(x)
 
 
-def main(source, target):
+def main(target, *sources):
     warnings.simplefilter("ignore")
     torch.manual_seed(0)
-    with open(source, "rb") as file:
-        read = {name: told(pickle.loads(data)) for name, data in pickle.load(file).items()}
-    made = {f"{name} {n}": pickle.dumps(make(), n) for name, make in OBJECTS.items() for n in (2, 5)}
-    with open(target, "wb") as file:
-        pickle.dump(made, file)
-    print(json.dumps(read))
+    for source in sources:
+        with open(source, "rb") as file:
+            print(json.dumps({name: told(pickle.loads(data)) for name, data in pickle.load(file).items()}))
+    if target != "-":
+        made = {f"{name} {n}": pickle.dumps(make(), n) for name, make in OBJECTS.items() for n in (2, 5)}
+        with open(target, "wb") as file:
+            pickle.dump(made, file)
 
 
 if __name__ == "__main__":

@@ -12,6 +12,8 @@ import sys
 import types
 import warnings
 
+import lowering_kit  # noqa: F401 (lowering takes less time)
+
 import torchlike as torch
 
 LEFT_OUT = frozenset((

@@ -1,6 +1,7 @@
 """The scripts in examples/ print the same losses on both libraries from the same seed."""
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -19,7 +20,7 @@ SCRIPTS = {
 RUN = """
 import json, runpy, sys
 if sys.argv[1] == "torchlike":
-    import torchlike; torchlike.install_as_torch()
+    import lowering_kit, torchlike; torchlike.install_as_torch()
 import matplotlib; matplotlib.use("Agg")
 found = {}
 for path, arguments in json.loads(sys.argv[2]).items():
@@ -33,8 +34,11 @@ def losses(tmp_path_factory):
     """{library: {script: losses}}; each library runs all scripts in one process."""
     out = str(tmp_path_factory.mktemp("out"))
     calls = {str(EXAMPLES / s): [out if a == "OUT" else a for a in args] for s, (args, _, _) in SCRIPTS.items()}
+    env = os.environ | {"PYTHONPATH": os.pathsep.join([str(Path(__file__).parent), *sys.path])}
     started = {
-        library: subprocess.Popen([sys.executable, "-c", RUN, library, json.dumps(calls)], stdout=subprocess.PIPE)
+        library: subprocess.Popen(
+            [sys.executable, "-c", RUN, library, json.dumps(calls)], stdout=subprocess.PIPE, env=env
+        )
         for library in ("torch", "torchlike")
     }
     found = {}

@@ -5,8 +5,10 @@ import os
 import pkgutil
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import fork_server
 import pytest
 
 import torchlike
@@ -15,12 +17,15 @@ ROOT = Path(torchlike.__file__).parent
 LAZY = ["autograd", "compiler", "optim", "testing", "utils", "serialization", "func", "_library", "nn.modules"]
 
 
-def run(code: str, *options: str) -> list[str]:
-    """The lines that ``code`` prints in a new interpreter."""
-    env = {**os.environ, "PYTHONPATH": str(ROOT.parent)}
-    done = subprocess.run([sys.executable, *options, "-c", code], capture_output=True, text=True, env=env)
-    assert done.returncode == 0, done.stderr
-    return done.stdout.splitlines()
+ENV = {**os.environ, "PYTHONPATH": str(ROOT.parent)}
+Run = Callable[[str], list[str]]
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
+    """``run(code)``: the lines that it prints in a process that has imported jax, and nothing of the package."""
+    with fork_server.started(tmp_path_factory.mktemp("codes"), "jax", env=ENV) as printed:
+        yield lambda code: printed(code).splitlines()
 
 
 def test_what_the_import_leaves_for_later():
@@ -36,18 +41,29 @@ exec("from torchlike import *", names)
 exec("from torchlike.nn import *", names)
 assert {"Linear", "Module", "optim", "compile", "load", "tensor"} <= names.keys() and "_api" not in names
 """
-    loaded = run(code)[0].split()
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=ENV)
+    assert done.returncode == 0, done.stderr
+    loaded = done.stdout.split()
     assert "torchlike._api" in loaded
     assert not [name for name in loaded if name.startswith(("jax.extend", *(f"torchlike.{part}" for part in LAZY)))]
 
 
-def test_python_without_docstrings_and_assertions():
+def test_python_without_docstrings_and_assertions(run):
+    """As with ``python -OO``, of the package alone: to compile jax anew takes as long again."""
     code = """
+from importlib.machinery import SourceFileLoader
+usual = SourceFileLoader.get_code
+def get_code(loader, name):
+    if name.partition(".")[0] != "torchlike":
+        return usual(loader, name)
+    path = loader.get_filename(name)
+    return compile(loader.get_data(path), path, "exec", dont_inherit=True, optimize=2)
+SourceFileLoader.get_code = get_code
 import torchlike as torch, torchlike.fx, torchlike.distributions
 torch.nn.functional.conv1d(torch.ones(1, 1, 3, requires_grad=True), torch.ones(1, 1, 2)).sum().backward()
 print(torch.hann_window(4).tolist(), torch.hann_window.__doc__)
 """
-    assert run(code, "-OO") == ["[0.0, 0.5, 1.0, 0.5] "]
+    assert run(code) == ["[0.0, 0.5, 1.0, 0.5] "]
 
 
 @pytest.mark.parametrize("package", ["", "nn", "utils"])
@@ -74,7 +90,7 @@ GRADCHECK = {
 CALLABLE = "import torch, types; assert isinstance(torch.autograd.gradcheck, types.FunctionType)"
 
 
-def test_a_function_with_the_name_of_its_module():
+def test_a_function_with_the_name_of_its_module(run):
     """In PyTorch, and here under each order of imports and each alias, the name is the function."""
     statements = "\n".join(f"{code}\n{CALLABLE}" for code in GRADCHECK.values())
     exec(statements, {})
@@ -86,7 +102,7 @@ def test_a_function_with_the_name_of_its_module():
     run("\n".join(f"import torchlike\n{code}\n{own[-1]}" for code in own))
 
 
-def test_every_module_under_its_alias():
+def test_every_module_under_its_alias(run):
     """``import torch.x.y`` gives the module, and leaves a name of ``torch.x`` that is no module as it was."""
     code = """
 import importlib, pkgutil, types, torchlike
@@ -107,7 +123,7 @@ print(len(names))
     assert int(run(code)[0]) > 300
 
 
-def test_first_uses_by_many_threads():
+def test_first_uses_by_many_threads(run):
     code = """
 import threading, torchlike as torch
 def use(i):
@@ -127,7 +143,7 @@ threads = [threading.Thread(target=use, args=(i,)) for i in range(16)]
     assert run(code) == []
 
 
-def test_pickles_find_what_was_not_used_yet():
+def test_pickles_find_what_was_not_used_yet(run):
     code = """
 import io, pickle, subprocess, sys, torchlike as torch
 values = [torch.optim.SGD, torch.nn.Linear(2, 3), torch.save, torch.nn.functional.relu, torch.utils.data.DataLoader]
@@ -146,7 +162,7 @@ COLLECTOR = {
 }
 
 
-def test_the_garbage_collector_is_as_it_was():
+def test_the_garbage_collector_is_as_it_was(run):
     codes = [
         f"import gc, sys\n{before}\ntry:\n    import torchlike\nexcept ImportError: print('failed')\n"
         f"assert gc.isenabled() is {on}"

@@ -1,0 +1,24 @@
+"""Programs are lowered in one MLIR context after the other, each of many programs: jax makes one for each.
+
+That takes as long as the rest of lowering a small program. What imports this, tests and the scripts that they start,
+shares them.
+"""
+
+import threading
+
+from jax._src.interpreters import mlir
+
+USES = 200  # programs in a context, which keeps their constants
+_new, _of_thread = mlir.make_ir_context, threading.local()
+
+
+def _context() -> mlir.ir.Context:
+    """The context of this thread; a new one after some programs."""
+    uses = getattr(_of_thread, "uses", 0)
+    if uses % USES == 0:
+        _of_thread.kept = _new()
+    _of_thread.uses = uses + 1
+    return _of_thread.kept
+
+
+mlir.make_ir_context = _context
