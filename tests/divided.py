@@ -49,7 +49,11 @@ def same(f, layouts, *arrays):
 @check
 def lines():
     two, _, three = meshes()
-    laid = [(two, P("a", None, "b"), P("a", "b")), (two, P("b", "a"), P(None, "a")), (three, P(None, ("b", "c")), P("a"))]
+    laid = [
+        (two, P("a", None, "b"), P("a", "b")),
+        (two, P("b", "a"), P(None, "a")),
+        (three, P(None, ("b", "c")), P("a")),
+    ]
     same(lambda x, w: F.conv1d(x, w, padding=1), laid, numbers(8, 8, 8), numbers(8, 8, 4))
 
 
