@@ -15,6 +15,7 @@ from both import agree
 import torchlike as torch
 from torchlike._core.tensor import overwriting
 from torchlike._executor import kernels
+from torchlike.interop import split
 
 
 @pytest.fixture(autouse=True)
@@ -101,6 +102,12 @@ def gradient(kept):
     return kept[0].grad
 
 
+def _split(x):
+    module = torch.nn.Module()
+    module.register_buffer("x", x)
+    return split(module)[1]["x"]
+
+
 def jitted(x):
     return jax.jit(lambda a: a * 1)(x.jax())
 
@@ -110,6 +117,7 @@ KEPT = {
     "the array": (lambda x: x.jax(), np.asarray),
     "an array that shares its memory": (lambda x: jax.device_put(x.jax(), jax.devices()[0]), np.asarray),
     "a leaf of a tree": (lambda x: jax.device_put(jax.tree.leaves([x])[0], jax.devices()[0]), np.asarray),
+    "a buffer of a module": (lambda x: jax.device_put(_split(x), jax.devices()[0]), np.asarray),
     "an operand of jax": (lambda x: jax.device_put(jax.numpy.asarray(x), jax.devices()[0]), np.asarray),
     "what numpy sees of the array": (lambda x: np.asarray(x.jax()), np.asarray),
     "what dlpack sees of the array": (lambda x: np.from_dlpack(x.jax()), np.asarray),

@@ -9,6 +9,7 @@ from torchlike._aten.packets import ops
 from torchlike._composites._register import made
 from torchlike._core.dispatch.bind import FUNCTIONS
 from torchlike._core.tensor.tensor import Tensor, sparse_coo, sparse_csr
+from torchlike.masked._sparse import of_entries
 
 _aten = ops.aten
 _new = FUNCTIONS
@@ -126,19 +127,7 @@ def _reduced(name: str) -> Callable[..., Tensor]:
     def reduce(self: Tensor, dim: list[int], keepdim: bool = False, *, dtype: Any = None) -> Tensor:
         if not keepdim:
             raise RuntimeError("reduction operations on CSR tensors with keepdim=False is unsupported")
-        dims = {d % 2 for d in dim} or {0, 1}
-        entries = self.to_sparse().coalesce()
-        values, indices = entries.values(), entries.indices().clone()
-        for d in dims:
-            indices[d] = 0
-        shape = [1 if d in dims else n for d, n in enumerate(self.shape)]
-        flat = indices[0] * shape[1] + indices[1]
-        places, at = flat.unique(return_inverse=True)
-        whole = not (values.dtype.is_floating_point or values.dtype.is_complex)
-        values = values.to(dtype or (dtypes.int64 if whole else values.dtype))
-        found = values.new_zeros(len(places)).scatter_reduce(0, at, values, name, include_self=False)
-        at_last = _new["stack"]([places // shape[1], places % shape[1]])
-        return _new["sparse_coo_tensor"](at_last, found, shape, is_coalesced=True).to_sparse_csr()
+        return of_entries(name, self, self.to_sparse().coalesce(), dim or (0, 1), True, dtype)
 
     return reduce
 

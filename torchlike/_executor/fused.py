@@ -73,7 +73,7 @@ def replace(
 
     ``storages``: those that hold the arrays of the owned trees, in order, None for one of which a part is shown: while
     other threads run they hold tokens, so that nobody is left with an array that is overwritten. Raises Overtaken, with
-    nothing done, if one holds something else than the array that is given.
+    nothing done, if one holds something else than the array that is given: what calls this is ``in_turn``.
     """
     recorder = state.recorder
     if recorder is not None:
@@ -106,8 +106,25 @@ def _replace(
             _certainly(keep, results[0])
 
 
-class Overtaken(Exception):
-    """Another thread has changed what was to be overwritten since it was read; nothing has been done."""
+class Overtaken(BaseException):
+    """Another thread has changed what was to be overwritten since it was read; nothing has been done.
+
+    No Exception, so that who deals with errors of a kernel does not take it for one; see :func:`in_turn`.
+    """
+
+
+def in_turn(attempt: Callable[..., Any]) -> Callable[..., Any]:
+    """``attempt``, which reads values and replaces them: made again for as long as other threads overtake it."""
+
+    @functools.wraps(attempt)
+    def run(*args: Any, **kwargs: Any) -> Any:
+        while True:
+            try:
+                return attempt(*args, **kwargs)
+            except Overtaken:
+                continue
+
+    return run
 
 
 class Loan:

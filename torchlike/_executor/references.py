@@ -94,7 +94,7 @@ def owned(array: Any) -> None:
     array._owned = True
 
 
-def given(array: Any) -> Any:
+def lent(array: Any) -> Any:
     """``array``, which somebody is given who may let other arrays have its memory: that counts no reference."""
     if getattr(array, "_owned", False):
         array._owned = False

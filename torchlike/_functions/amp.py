@@ -109,6 +109,7 @@ def unscale_unless(tensors, scale, found):
             write(t, value)
 
 
+@fused.in_turn
 def _unscaled(tensors, **numbers):
     """Divide tensors, none of which overlaps another, as the kernel does; the value of whether one is not finite."""
     found = []
@@ -119,10 +120,7 @@ def _unscaled(tensors, **numbers):
         found[:] = new[1:]
 
     values = [value_of(t) for t in tensors]
-    try:
-        fused.replace(kernels.unscaled, (), (0,), [values, numbers], keep, wholes(tensors))
-    except fused.Overtaken:
-        return _unscaled(tensors, **numbers)
+    fused.replace(kernels.unscaled, (), (0,), [values, numbers], keep, wholes(tensors))
     return found[0]
 
 

@@ -310,6 +310,7 @@ def _each_written(targets, others, *, calls):
     return [op.forward(static)(target, *row) for (op, static), target, row in zip(calls, targets, others, strict=True)]
 
 
+@fused.in_turn
 def _overwritten(op, calls):
     """The calls without history, in the memory of the old values where nobody else holds them."""
     targets = [inputs[0] for inputs, _ in calls]
@@ -323,8 +324,6 @@ def _overwritten(op, calls):
     trees = [[value_of(t) for t in targets], others]
     try:
         fused.replace(_each_written, static, (0,), trees, keep, wholes(targets))
-    except fused.Overtaken:
-        _overwritten(op, calls)
     except Exception as error:
         if on_several_devices(error):
             for inputs, static in calls:

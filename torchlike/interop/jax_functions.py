@@ -18,6 +18,7 @@ from torchlike._core.conversion.convert import from_jax_array
 from torchlike._core.dispatch.dispatch import call
 from torchlike._core.tensor.tensor import Tensor, array_of, is_tensor
 from torchlike._decl.derive import Derived
+from torchlike._executor.references import lent
 from torchlike._functions.functional_call import reparametrized
 from torchlike._functions.generator import drawing_from
 
@@ -214,7 +215,7 @@ def _of_module(module: Any) -> Callable[..., Any]:
         args, kwargs = _tensors((args, kwargs))
         with drawing_from(key), enable_grad(), reparametrized(module, given, tie_weights=True, strict=True):
             out = module(*args, **kwargs)
-        return _arrays(out), {name: array_of(given[name]) for name in buffers}
+        return _arrays(out), {name: lent(array_of(given[name])) for name in buffers}
 
     return pure
 
@@ -231,7 +232,7 @@ def _tensors(tree: Any) -> Any:
 
 
 def _arrays(tree: Any) -> Any:
-    return jax.tree.map(lambda x: array_of(x) if is_tensor(x) else x, tree, is_leaf=is_tensor)
+    return jax.tree.map(lambda x: lent(array_of(x)) if is_tensor(x) else x, tree, is_leaf=is_tensor)
 
 
 def split(module: Any) -> tuple[dict[str, jax.Array], dict[str, jax.Array]]:
@@ -245,8 +246,9 @@ def split(module: Any) -> tuple[dict[str, jax.Array], dict[str, jax.Array]]:
     """
     if not hasattr(module, "named_parameters"):
         raise TypeError(f"split(): expected a module, got {type(module).__name__}")
-    parameters, buffers = dict(module.named_parameters()), dict(module.named_buffers())
-    return {n: array_of(t) for n, t in parameters.items()}, {n: array_of(t) for n, t in buffers.items()}
+    found = module.named_parameters(), module.named_buffers()
+    parameters, buffers = [{n: lent(array_of(t)) for n, t in named} for named in found]
+    return parameters, buffers
 
 
 def merge(module: Any, parameters: Mapping[str, Any], buffers: Mapping[str, Any] | None = None) -> Any:

@@ -29,7 +29,7 @@ from torchlike._core.tensor.tensor import Tensor, alias, array_of, wrap
 from torchlike._core.tensor.views import followed_by_jax
 from torchlike._executor.immediate import Abstract
 from torchlike._executor.level import LevelValue
-from torchlike._executor.references import given
+from torchlike._executor.references import lent
 from torchlike._executor.spread import in_order
 from torchlike._ops.constant import still
 
@@ -61,7 +61,7 @@ def register(cls: type[Tensor], make: Callable[[Tensor, bool], Tensor]) -> None:
         if isinstance(t._storage.form, LevelValue):
             raise _inside(t)
         leaf = t.requires_grad and t.is_leaf and not functional
-        return (given(array_of(t)),), (leaf, follows and not t.is_leaf, follows and _is_outside(t))
+        return (lent(array_of(t)),), (leaf, follows and not t.is_leaf, follows and _is_outside(t))
 
     def unflatten(kind: tuple[bool, bool, bool], leaves: Any) -> Any:
         (leaf,) = leaves
@@ -149,7 +149,7 @@ def _operand(t: Tensor) -> jax.Array:
             "torchlike.interop.from_jax(function) for a function that keeps the history, or `tensor + array` with the "
             "tensor on the left"
         )
-    return given(array_of(t))
+    return lent(array_of(t))
 
 
 def _demand_no_tangent(t: Tensor) -> None:

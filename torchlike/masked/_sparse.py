@@ -47,9 +47,13 @@ def _grouped(indices):
 
 
 def reduced(name, input, dims, keepdim, dtype, mask, expanded, limit):
-    """``name`` of the entries of ``input`` over ``dims``, as a sparse tensor of its layout."""
+    """``name`` of the entries of ``input`` that ``mask`` lets through, as :func:`of_entries`."""
     _demand_counted(name, input, keepdim, mask)
-    entries = _counted(input, mask, expanded)
+    return of_entries(name, input, _counted(input, mask, expanded), dims, keepdim, dtype, limit)
+
+
+def of_entries(name, input, entries, dims, keepdim, dtype, limit=None):
+    """``name`` over ``dims`` of ``entries`` that ``input`` has, coalesced, as a sparse tensor of its layout."""
     dims = {d % input.ndim for d in dims}
     kept = [d for d in range(input.ndim) if d not in dims]
     groups, place = _grouped(entries.indices()[kept])

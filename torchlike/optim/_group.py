@@ -284,6 +284,7 @@ class GroupOptimizer(Optimizer):
         for part in apart(params):
             self._advance_apart(group, part, [*islice(rest, len(part))], numbers)
 
+    @fused.in_turn
     def _advance_apart(self, group, params, states, numbers) -> None:
         if group.get("differentiable"):
             if group.get("foreach") and self._counts:
@@ -319,8 +320,6 @@ class GroupOptimizer(Optimizer):
         storages = wholes((*params, *[s[k] for s in states for k in kept]))
         try:
             fused.replace(update_all, static, (0, 2), (values, grads, old, steps, numbers), keep, storages)
-        except fused.Overtaken:
-            self._advance_apart(group, params, states, numbers)
         except ValueError as error:
             if not on_several_devices(error):
                 raise

@@ -16,6 +16,7 @@ def has_sparse_grad(p: Tensor) -> bool:
     return grad is not None and grad.layout is not strided
 
 
+@fused.in_turn
 def advance(
     rule: Callable[..., Any], params: Sequence[Tensor], states: Sequence[Sequence[Tensor]], numbers: dict[str, Any],
     steps: Sequence[Tensor] = (), maximize: bool = False, given: Sequence[Tensor] | None = None,
@@ -45,7 +46,4 @@ def advance(
 
     storages = wholes((*params, *[t for s in states for t in s]))
     static = (("rule", rule), ("maximize", maximize))
-    try:
-        fused.replace(update_sparse, static, (0, 2), (values, grads, old, counts, found), keep, storages)
-    except fused.Overtaken:
-        advance(rule, params, states, numbers, steps, maximize, given)
+    fused.replace(update_sparse, static, (0, 2), (values, grads, old, counts, found), keep, storages)

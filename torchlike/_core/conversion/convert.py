@@ -32,7 +32,7 @@ from torchlike._core.tensor.untyped_storage import TypedStorage, UntypedStorage
 from torchlike._executor.immediate import Abstract, uploaded
 from torchlike._executor.level import LevelValue
 from torchlike._executor.pending import Pending, settled
-from torchlike._executor.references import given
+from torchlike._executor.references import lent
 from torchlike._executor.sparse import SparseValue
 from torchlike._executor.spread import in_order, layout_of, noted
 from torchlike._ops.view import as_strided, is_conj, is_neg
@@ -60,7 +60,7 @@ def place(value: Any, device: Device | None) -> Any:
     anchor = devices.anchor(target)
     if isinstance(value, jax.Array | Pending):
         there = value.devices() == {target} and (anchor is None or isinstance(value, Pending) or value.committed)
-        return value if there else jax.device_put(given(settled(value)), target)
+        return value if there else jax.device_put(lent(settled(value)), target)
     return uploaded(value, anchor)
 
 
@@ -561,7 +561,7 @@ def jax_array(t: Tensor) -> jax.Array:
         raise TypeError(f"jax() is not supported for tensors of layout {t.layout}; use .to_dense().jax()")
     if state.trace is not None:
         state.trace.read(t)
-    return given(array_of(t))
+    return lent(array_of(t))
 
 
 def _of_jax(x: Any) -> Any:

@@ -8,7 +8,7 @@ number if the old array is donated. That is gone then, so nobody may be left wit
 - Whoever holds the array itself is counted: a graph that saved it, a detached copy's storage, a variable of the user.
   XLA counts who sees its memory without the array (numpy, dlpack), and copies then.
 - What jax makes of an array without counting (``jax.device_put`` to where it is) takes an array that the user was
-  given. So only the result of a change is overwritten by the next one, and ``references.given`` ends that.
+  given. So only the result of a change is overwritten by the next one, and ``references.lent`` ends that.
 - Another thread may read the array at any time: overwritten is only where there is none.
 - Captures and traces look at old values, recorded execution has its own way, several devices share pieces.
 
