@@ -6,7 +6,7 @@ import contextlib
 import functools
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NoReturn
 
 from torchlike._base.dtypes import float32
 from torchlike._base.state import no_grad
@@ -199,7 +199,19 @@ class FSDPModule:
 
     set_is_last_backward = _nothing
     set_modules_to_forward_prefetch = set_modules_to_backward_prefetch = set_reshard_after_backward = _nothing
-    set_unshard_in_backward = _nothing
+    set_unshard_in_backward = set_post_optim_event = set_allocate_memory_from_process_group_for_comm = _nothing
+    set_separate_reduce_scatter_group = set_reduce_scatter_max_input_buffers = set_symm_mem_for_comm = _nothing
+    set_force_sum_reduction_for_comms = _nothing
+
+    def _refuse(self, *args: Any, **kwargs: Any) -> NoReturn:
+        """Whoever asks for another collective does not get XLA's in silence."""
+        raise NotImplementedError(
+            "fully_shard(): set_all_reduce_hook, set_custom_all_gather, set_custom_reduce_scatter and "
+            "set_reduce_scatter_unused_params are not supported: collectives are those of XLA"
+        )
+
+    set_all_reduce_hook = set_custom_all_gather = set_custom_reduce_scatter = _refuse
+    set_reduce_scatter_unused_params = _refuse
 
     def set_gradient_divide_factor(self, factor: float) -> None:
         """Let the gradients of this module's own parameters be the sum over processes divided by ``factor``."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any
+from typing import Any, NoReturn
 
 from torchlike._base.dtypes import float32
 from torchlike._base.frames import warn
@@ -294,6 +294,10 @@ class FullyShardedDataParallel(Module):
     ) -> dict[str, Any]:  # fmt: skip
         """A whole state by names as one by numbers, or the other way, for an optimizer of the bare model."""
         return _state_dicts.rekeyed(optim_state_dict, optim_state_key_type, model, optim_input, optim)
+
+    def register_comm_hook(self, state: object, hook: Callable[..., Any]) -> NoReturn:
+        """NotImplementedError: XLA's collectives reduce the gradients."""
+        raise NotImplementedError("FullyShardedDataParallel.register_comm_hook is not supported; reduce p.grad by hand")
 
     def clip_grad_norm_(self, max_norm: float, norm_type: float = 2.0) -> Any:
         """Scale all gradients such that their norm is at most ``max_norm``; gives the norm that they had."""
