@@ -17,6 +17,8 @@ from torchlike._core.tensor import overwriting
 from torchlike._executor import kernels
 from torchlike.interop import split
 
+pytestmark = pytest.mark.once  # recorded execution has its own way
+
 
 @pytest.fixture(autouse=True)
 def of_any_size(monkeypatch):
