@@ -51,6 +51,7 @@ _EIGHT_BITS = np.eye(4, dtype=ml_dtypes.float8_e4m3fn)
 EXPLICIT: dict[str, tuple[list, tuple]] = {
     "_masked_select": ([(4,), np.array([True, False, True, False]), _long([0, 2])], ()),
     "_scaled_mm": ([_EIGHT_BITS, _EIGHT_BITS, np.float32(2), np.float32(3), None, None], (None, False)),
+    "_gradient_divided": ([(3, 4), np.array([[1.0], [2.0], [4.0]])], ()),
     "_fake_quantize_per_tensor": ([(3, 4), np.array(0.25, np.float32), np.array(1, np.int32)], (-2, 2)),
     "_fake_quantize_within": ([(3, 4), np.array(0.25, np.float32), np.array(1, np.int32)], (-2, 2)),
     "_fake_quantize_per_channel": ([(3, 4), np.float32([0.2, 0.3, 0.4]), np.int32([0, 1, 2])], (0, -2, 2)),

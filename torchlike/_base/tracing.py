@@ -39,6 +39,14 @@ def inside(within: Any, trace: Any) -> bool:
     return within is not None
 
 
+def differentiated() -> bool:
+    """Whether ``jax.grad`` or ``jax.vjp`` traces what runs now, and no program around it."""
+    trace = current_trace()
+    while trace is not None and type(trace).__name__ != "LinearizeTrace":
+        trace = getattr(trace, "parent_trace", None)
+    return trace is not None
+
+
 _UNKNOWN = (
     "a number was asked for (item(), bool(), float(), int(), tolist(), numpy(), an `if` or `while` over a tensor) of a "
     "tensor of shape {shape} and dtype {dtype}, whose values are not known while jax traces the function (jit, vmap, "

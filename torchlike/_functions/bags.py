@@ -7,6 +7,7 @@ from torchlike._aten.python_dispatch import without_dispatch
 from torchlike._base.state import state
 from torchlike._core.dispatch.dispatch import call
 from torchlike._core.tensor.tensor import Tensor
+from torchlike._core.tensor.views import followed_by_jax
 from torchlike._functions._install import FUNCTIONS as _F
 from torchlike._functions._install import function
 from torchlike._ops import embed as ops
@@ -41,7 +42,7 @@ def embedding_bag(weight, indices, offsets, scale_grad_by_freq=False, mode=0, sp
     padding = _checked(weight, indices, offsets, mode, per_sample_weights, padding_idx)
     static = (mode, bool(include_last_offset), padding)
     rows, places, absent = weight, indices, padding
-    if (sparse or scale_grad_by_freq) and weight.requires_grad:
+    if scale_grad_by_freq and differentiable(weight) or sparse and weight.requires_grad:
         rows, places, absent = looked_up(weight, indices, padding, bool(scale_grad_by_freq), sparse)
     out = pooled(rows, places, offsets, per_sample_weights, (*static[:2], absent))
     return out, *_notes(weight, indices, offsets, static, padding_idx)
@@ -89,14 +90,18 @@ def looked_up(weight, indices, padding, scaled, sparse):
         )
     rows = call(lookup, (weight, indices), (padding, False, sparse))
     count = indices.numel()
-    if scaled and rows.requires_grad and count:
-        times = frequencies(indices).to(rows.dtype).unsqueeze(1)
-        rows.register_hook(lambda grad: grad / times)
+    if scaled and count:
+        rows = call(ops.gradient_divided, (rows, frequencies(indices).to(rows.dtype).unsqueeze(1)), ())
     places = _F["arange"](count, dtype=indices.dtype, device=indices.device)
     if padding < 0:
         return rows, places, -1
     rows = _F["cat"]([rows, rows.new_zeros(1, rows.shape[1])])
     return rows, _F["where"](indices == padding, count, places), count
+
+
+def differentiable(t):
+    """Whether a derivative with respect to ``t`` may be asked for, by autograd or by jax."""
+    return t.requires_grad or followed_by_jax(t._storage.form)
 
 
 def frequencies(indices):

@@ -1,5 +1,7 @@
 """Numbers rounded to what an integer type keeps of them, and given back as floats."""
 
+import functools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -45,6 +47,18 @@ def _passed(grad, self, scale, zero_point, quant_min, quant_max):
     return jnp.where(_within(self, scale, zero_point, quant_min, quant_max), grad, grad * 0)
 
 
+@functools.partial(jax.custom_jvp, nondiff_argnums=(3, 4, 5, 6))
+def _straight_through(self, scale, zero_point, quant_min, quant_max, wide=np.float32, wraps=False):
+    """As :func:`_shown`; its derivative in a function of jax is that of :func:`_passed`, too."""
+    return _shown(self, scale, zero_point, quant_min, quant_max, wide, wraps)
+
+
+@_straight_through.defjvp
+def _straight_through_jvp(quant_min, quant_max, wide, wraps, primals, tangents):
+    shown = _straight_through(*primals, quant_min, quant_max, wide, wraps)
+    return shown, _passed(tangents[0], *primals, quant_min, quant_max)
+
+
 def _along(self, numbers, axis):
     """``numbers`` in the shape that lies along an axis of ``self``."""
     return numbers.reshape([-1 if d == axis else 1 for d in range(self.ndim)])
@@ -55,7 +69,7 @@ def _along(self, numbers, axis):
     saved="", strides=True,
     vjp={"self": _passed})  # fmt: skip
 def per_tensor(self, scale, zero_point, quant_min, quant_max):
-    return _shown(self, scale, zero_point, quant_min, quant_max)
+    return _straight_through(self, scale, zero_point, quant_min, quant_max)
 
 
 @op("_fake_quantize_per_channel(Tensor self, Tensor scale, Tensor zero_point, int axis, int quant_min, int quant_max) "
@@ -65,7 +79,8 @@ def per_tensor(self, scale, zero_point, quant_min, quant_max):
         grad, self, _along(self, scale, axis), _along(self, zero_point, axis), quant_min, quant_max)})  # fmt: skip
 def per_channel(self, scale, zero_point, axis, quant_min, quant_max):
     wide = jax.dtypes.canonicalize_dtype(np.float64) if _broken(zero_point) else wide_dtype(self)
-    return _shown(self, _along(self, scale, axis), _along(self, zero_point, axis), quant_min, quant_max, wide, True)
+    scale, zero_point = _along(self, scale, axis), _along(self, zero_point, axis)
+    return _straight_through(self, scale, zero_point, quant_min, quant_max, wide, True)
 
 
 @op("_fake_quantize_within(Tensor self, Tensor scale, Tensor zero_point, int quant_min, int quant_max) -> Tensor",

@@ -383,18 +383,44 @@ def take(self, index):
 # -- embeddings ----------------------------------------------------------------------------------
 
 
+@jax.custom_jvp
+def _per_use(grad, uses):
+    """A gradient divided by how often its row is used; PyTorch's second derivative divides nothing."""
+    return grad / uses
+
+
+_per_use.defjvp(lambda primals, tangents: (_per_use(*primals), tangents[0]))
+
+
 def _embedding_grad(grad, indices, weight_aval, padding_idx, scale_grad_by_freq):
     rows, width = weight_aval.shape
     flat = indices.reshape(-1)
 
     def summed(grad):
         if scale_grad_by_freq:
-            grad = grad / jnp.zeros(rows, grad.dtype).at[flat].add(1)[flat][:, None]
+            grad = _per_use(grad, jnp.zeros(rows, grad.dtype).at[flat].add(1)[flat][:, None])
         if padding_idx >= 0:
             grad = jnp.where((flat == padding_idx)[:, None], 0, grad)
         return jnp.zeros((rows, width), grad.dtype).at[flat].add(grad)
 
     return widely(summed, grad.reshape(flat.size, width))
+
+
+@functools.partial(jax.custom_jvp, nondiff_argnums=(2, 3))
+def _looked_up(weight, indices, padding_idx, scale_grad_by_freq):
+    """Rows whose derivative in a function of jax is that of :func:`_embedding_grad`, too."""
+    return weight[indices]
+
+
+@_looked_up.defjvp
+def _looked_up_jvp(padding_idx, scale_grad_by_freq, primals, tangents):
+    weight, indices = primals
+    change = tangents[0][indices]
+    if scale_grad_by_freq:
+        change = change / jnp.zeros(weight.shape[0], change.dtype).at[indices].add(1)[indices][..., None]
+    if padding_idx >= 0:
+        change = jnp.where((indices == padding_idx)[..., None], 0, change)
+    return _looked_up(weight, indices, padding_idx, scale_grad_by_freq), change
 
 
 def _check_rows(weight, indices, **_):
@@ -427,7 +453,9 @@ def embedding(weight, indices, padding_idx, scale_grad_by_freq, sparse):
         raise Wanted("embedding(): sparse=True is not supported here")
     if not weight.shape[0]:
         return jnp.zeros((*indices.shape, weight.shape[1]), weight.dtype)
-    return weight[indices]
+    if padding_idx < 0 and not scale_grad_by_freq:
+        return weight[indices]
+    return _looked_up(weight, indices, padding_idx, scale_grad_by_freq)
 
 
 def _check_classes(self, num_classes):

@@ -302,14 +302,22 @@ def _demand_uplo(uplo):
         raise RuntimeError(f"Expected UPLO argument to be 'L' or 'U', but got {uplo}")
 
 
+@functools.partial(jax.custom_jvp, nondiff_argnums=(1,))
+def _hermitian(a, lower):
+    """The matrix of one triangle, which alone is read, as in PyTorch; gradients are Hermitian, as there."""
+    return jnp.tril(a) + adjoint(jnp.tril(a, -1)) if lower else jnp.triu(a) + adjoint(jnp.triu(a, 1))
+
+
+_hermitian.defjvp(lambda lower, primals, tangents: (
+    _hermitian(*primals, lower), (tangents[0] + adjoint(tangents[0])) / 2))  # fmt: skip
+
+
 def _eigh(name, a, uplo):
     square(name, a)
     _demand_uplo(uplo)
     if not a.size:
         return jnp.zeros(a.shape[:-1], jnp.real(a).dtype), a
-    # As PyTorch: one triangle is read.
-    full = jnp.tril(a) + adjoint(jnp.tril(a, -1)) if uplo in "Ll" else jnp.triu(a) + adjoint(jnp.triu(a, 1))
-    vectors, values = lax.linalg.eigh(full, symmetrize_input=False)
+    vectors, values = lax.linalg.eigh(_hermitian(a, uplo in "Ll"), symmetrize_input=False)
     return values, vectors
 
 

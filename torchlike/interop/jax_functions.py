@@ -101,18 +101,19 @@ def _given(name: str, x: Any) -> Any:
     if isinstance(x, Tensor) or type(x) in (float, complex):
         return x
     if isinstance(x, jax.Array):
-        return from_jax_array(jax.random.key_data(x) if _is_key(x) else x)
+        return from_jax_array(jax.random.key_data(x) if is_key(x) else x)
     return from_jax_array(jnp.asarray(x)) if isinstance(x, np.ndarray | np.generic) else _Static(name, x)
 
 
-def _is_key(x: Any) -> bool:
+def is_key(x: Any) -> bool:
+    """Whether ``x`` is an array of jax's typed random keys."""
     return isinstance(x, jax.Array) and jax.dtypes.issubdtype(x.dtype, jax.dtypes.prng_key)
 
 
 def _kind(value: Any, leaf: Any) -> Any:
     """What a program depends on of an argument."""
     if isinstance(value, Tensor):
-        return value.shape, value.dtype, jax.random.key_impl(leaf) if _is_key(leaf) else None
+        return value.shape, value.dtype, jax.random.key_impl(leaf) if is_key(leaf) else None
     return value if isinstance(value, _Static) else type(value)
 
 
@@ -122,7 +123,7 @@ class _Program:
     def __init__(self, function: Callable, name: str, tree: Any, values: list, leaves: list) -> None:
         fixed = [v.value if isinstance(v, _Static) else None for v in values]
         places = [i for i, v in enumerate(values) if not isinstance(v, _Static)]
-        keys = {i: jax.random.key_impl(x) for i, x in enumerate(leaves) if _is_key(x)}
+        keys = {i: jax.random.key_impl(x) for i, x in enumerate(leaves) if is_key(x)}
 
         def run(*inputs: Any) -> Any:
             given = list(fixed)
@@ -150,7 +151,7 @@ class _Program:
 
 
 def _result(x: Any) -> Any:
-    return array_of(x) if is_tensor(x) else jax.random.key_data(x) if _is_key(x) else x
+    return array_of(x) if is_tensor(x) else jax.random.key_data(x) if is_key(x) else x
 
 
 def _node(name: str) -> str:
@@ -184,7 +185,7 @@ def to_jax(function: Any) -> Callable[..., Any]:
 
     Raises:
         TypeError: ``function`` cannot be called.
-        RuntimeError: names are missing in the dicts, or unknown to the module.
+        RuntimeError: names are missing in the dicts, or unknown to the module; or the module changes a parameter.
 
     >>> import jax, torchlike as torch
     >>> from torchlike.interop import split, to_jax
@@ -214,17 +215,30 @@ def _of_module(module: Any) -> Callable[..., Any]:
         given = {name: _tensor(value) for name, value in {**parameters, **buffers}.items()}
         args, kwargs = _tensors((args, kwargs))
         with drawing_from(key), enable_grad(), reparametrized(module, given, tie_weights=True, strict=True):
+            before = {name: array_of(given[name]) for name in parameters}
             out = module(*args, **kwargs)
+        _demand_kept(module, before, given)
         return _arrays(out), {name: lent(array_of(given[name])) for name in buffers}
 
     return pure
+
+
+def _demand_kept(module: Any, before: dict[str, Any], given: dict[str, Any]) -> None:
+    """Refuse that the call changed a parameter, which it does not return."""
+    changed = [name for name, array in before.items() if array_of(given[name]) is not array]
+    if changed:
+        raise RuntimeError(
+            f"to_jax(): {type(module).__name__} changed its parameter {changed[0]!r} in the call, and only buffers are "
+            "returned, so that the change would be lost; make it a buffer (register_buffer), or return the parameters: "
+            "to_jax(lambda p, *args: (torch.func.functional_call(module, p, args), p))"
+        )
 
 
 def _tensor(x: Any) -> Any:
     """A tensor of its own for an array, so that changes in place stay inside."""
     if isinstance(x, Tensor):
         x = array_of(x)
-    return from_jax_array(jnp.asarray(x)) if isinstance(x, jax.Array | np.ndarray) and not _is_key(x) else x
+    return from_jax_array(jnp.asarray(x)) if isinstance(x, jax.Array | np.ndarray) and not is_key(x) else x
 
 
 def _tensors(tree: Any) -> Any:

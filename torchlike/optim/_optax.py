@@ -10,7 +10,7 @@ import jax
 from torchlike._base.state import enable_grad, no_grad
 from torchlike._core.conversion.convert import from_jax_array
 from torchlike._core.tensor.tensor import Tensor, array_of, is_tensor
-from torchlike.interop.jax_functions import from_jax
+from torchlike.interop.jax_functions import from_jax, is_key
 from torchlike.optim.optimizer import Optimizer, ParamsT, StateDict
 
 
@@ -68,19 +68,21 @@ class OptaxOptimizer(Optimizer):
         self._names = [str(n) for n in group.get("param_names", range(len(group["params"])))]
         start = transformation.init({n: array_of(p) for n, p in zip(self._names, group["params"], strict=True)})
         leaves, self._tree = jax.tree.flatten(start)
+        self._keys = {i: jax.random.key_impl(x) for i, x in enumerate(leaves) if is_key(x)}
         with no_grad():
-            self.state["optax"] = [from_jax_array(jax.numpy.array(x)) for x in leaves]
-        self._update = from_jax(self._updated(transformation.update, self._tree))
+            self.state["optax"] = [from_jax_array(jax.numpy.array(x)) for x in map(_data, leaves)]
+        self._update = from_jax(self._updated(transformation.update, self._tree, self._keys))
 
     @staticmethod
-    def _updated(update: Callable, tree: Any) -> Callable:
+    def _updated(update: Callable, tree: Any, keys: dict[int, Any]) -> Callable:
         def optax_step(params: dict, grads: dict, leaves: list, extra: dict) -> tuple[dict, list]:
-            updates, state = update(grads, jax.tree.unflatten(tree, leaves), params, **extra)
+            given = [jax.random.wrap_key_data(x, impl=keys[i]) if i in keys else x for i, x in enumerate(leaves)]
+            updates, state = update(grads, jax.tree.unflatten(tree, given), params, **extra)
             found, after = jax.tree.flatten(state)
             if after != tree:
                 raise ValueError(f"the transformation's state changed its structure from {tree} to {after}")
             new = {n: (p + updates[n]).astype(p.dtype) for n, p in params.items()}
-            return new, [x.astype(old.dtype) for x, old in zip(found, leaves, strict=True)]
+            return new, [_data(x).astype(old.dtype) for x, old in zip(found, leaves, strict=True)]
 
         return optax_step
 
@@ -120,6 +122,11 @@ class OptaxOptimizer(Optimizer):
         for before, after in zip(old, leaves, strict=True):
             before.copy_(after)
         return loss
+
+
+def _data(x: Any) -> Any:
+    """A leaf of the state as numbers: of a random key its data."""
+    return jax.random.key_data(x) if is_key(x) else x
 
 
 def _gradient(p: Tensor) -> Tensor:

@@ -12,7 +12,7 @@ from torchlike._base.state import state
 from torchlike._core.autograd import node as nodes
 from torchlike._core.autograd.backward import call_node, method_backward
 from torchlike._core.autograd.custom_function import Error
-from torchlike._core.autograd.hooks import RemovableHandle
+from torchlike._core.autograd.hooks import RemovableHandle, warn_where_unseen
 from torchlike._core.autograd.operator_node import OpNode
 from torchlike._core.conversion.device_moves import ToCopyBackward0
 from torchlike._core.dispatch.dispatch import refresh
@@ -227,6 +227,7 @@ def register_hook(t: Tensor, hook: Callable[..., Any]) -> RemovableHandle:
     """
     if not t.requires_grad:
         raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")
+    warn_where_unseen("register_hook")
     if nodes.is_leaf(_fresh(t)):
         hooks = extras_of(t).setdefault("tensor_hooks", {}).setdefault(0, OrderedDict())
         nodes.accumulator(t)._extra("tensor_hooks", lambda: t._ex["tensor_hooks"])
@@ -242,6 +243,7 @@ def register_post_accumulate_grad_hook(t: Tensor, hook: Callable[..., Any]) -> R
         raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")
     if not nodes.is_leaf(_fresh(t)):
         raise RuntimeError("post accumulate grad hooks cannot be registered on non-leaf tensors")
+    warn_where_unseen("register_post_accumulate_grad_hook")
     return RemovableHandle.add(extras_of(t).setdefault("post_accumulate", {}), hook)
 
 

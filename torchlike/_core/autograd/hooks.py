@@ -9,6 +9,10 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from torchlike._base.frames import warn
+from torchlike._base.state import state
+from torchlike._base.tracing import differentiated
+
 if TYPE_CHECKING:
     from torchlike._core.tensor.tensor import Tensor
 
@@ -69,6 +73,15 @@ class RemovableHandle:
 def _reference(hooks: Any) -> Callable[[], Any]:
     """Gives a dict for as long as something else holds it; a plain dict, which has no weak references, for ever."""
     return (lambda: hooks) if type(hooks) is dict else weakref.ref(hooks)
+
+
+def warn_where_unseen(name: str) -> None:
+    """Tell that ``jax.grad``, which traces the function, will not run the hook that is registered."""
+    if state.capture is None and differentiated():
+        warn(
+            f"{name}(): jax differentiates this function by its own rules and runs no hooks; only backward() inside of "
+            "the function does. An autograd.Function whose backward() does the hook's work is followed by both"
+        )
 
 
 def warn_if_has_hooks(tensor: Tensor) -> None:

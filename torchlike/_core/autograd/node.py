@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import torchlike._base.device as devices
 import torchlike._base.dtypes as dtypes
-from torchlike._core.autograd.hooks import RemovableHandle
+from torchlike._core.autograd.hooks import RemovableHandle, warn_where_unseen
 from torchlike._core.tensor.mutation import change, set_history
 from torchlike._core.tensor.storage import CAPTURES
 from torchlike._executor import immediate
@@ -156,10 +156,12 @@ class Node:
 
         Returns a handle with ``remove()``.
         """
+        warn_where_unseen("register_hook")
         return RemovableHandle.add(self._extra("hooks", dict), hook)
 
     def register_prehook(self, hook: Callable[..., Any]) -> RemovableHandle:
         """Call ``hook(grad_outputs)`` before the node runs; what it returns replaces them."""
+        warn_where_unseen("register_prehook")
         return RemovableHandle.add(self._extra("prehooks", dict), hook)
 
     def __repr__(self) -> str:

@@ -124,7 +124,7 @@ def _refuse_outside(old: Any) -> None:
     raise RuntimeError(
         f"a function that jax traces (jit, grad, vmap, scan) would change a tensor of shape {list(old.shape)}, or "
         "its .grad, that it did not make; pass the tensor in and return its new value, or use "
-        "torchlike.interop.to_jax(module), which returns the new buffers"
+        "torchlike.interop.to_jax(module), which returns the new values of its buffers (register_buffer)"
     )
 
 

@@ -9,7 +9,7 @@ from torchlike._core.tensor import arguments
 from torchlike._core.tensor.arguments import bools
 from torchlike._core.tensor.tensor import alias
 from torchlike._executor.level import mapped
-from torchlike._functions.bags import looked_up, pooled
+from torchlike._functions.bags import differentiable, looked_up, pooled
 from torchlike._ops import embed as ops
 from torchlike._ops.index import embedding as lookup
 
@@ -129,7 +129,7 @@ def embedding_bag(
     padding = _padding(padding_idx, weight, lambda rows: RuntimeError(
         f"padding_idx must be within the number of embeddings, -{rows} through {rows - 1}, but got {padding_idx}"
     ))  # fmt: skip
-    if (sparse or scale_grad_by_freq) and weight.requires_grad:
+    if scale_grad_by_freq and differentiable(weight) or sparse and weight.requires_grad:
         weight, indices, padding = looked_up(weight, indices, padding, bool(scale_grad_by_freq), sparse)
     if input.dim() == 1:
         bools("embedding_bag", include_last_offset=include_last_offset)

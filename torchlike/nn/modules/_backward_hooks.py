@@ -10,6 +10,7 @@ from typing import Any
 from torchlike._base.home import home
 from torchlike._base.state import state
 from torchlike._core.autograd import node as nodes
+from torchlike._core.autograd.hooks import warn_where_unseen
 from torchlike._core.dispatch.dispatch import refresh
 from torchlike._core.dispatch.view_calls import DiffView
 from torchlike._core.tensor import view_creation
@@ -117,6 +118,7 @@ class BackwardHook:
     """
 
     def __init__(self, module, user_hooks: list[Callable], user_pre_hooks: list[Callable]):
+        warn_where_unseen("register_full_backward_hook")
         self.module, self.user_hooks, self.user_pre_hooks = module, user_hooks, user_pre_hooks
         self.grad_outputs: Any = None
         self.n_inputs = 0
