@@ -109,7 +109,7 @@ class Batch(Kernel):
         if plan is None:
             return None
         outs = as_tuple(jax.eval_shape(self.forward(()), *avals))
-        new = Plan(self.name, plan.inputs, plan.outputs, plan.names, wanted, outs, plan.diff)
+        new = Plan(self.name, plan.inputs, plan.outputs, plan.names, plan.wanted, outs, plan.diff)
         new.numbers, new.apart, new.refuses = plan.numbers, plan.apart, plan.refuses
         new.refusals = plan.refusals
         if plan.kernel is None and all(self.in_dims[i] == self.out_dim for i in plan.fulfilled()):
@@ -118,7 +118,8 @@ class Batch(Kernel):
             if plan.route is not None and None in plan.route:
                 left = count()
                 new.route = tuple([None if r is None else -1 - next(left) for r in plan.route])
-            new.kernel = Derived(f"{self.name}_backward", self.node + "Backward", self._back(plan))
+            back = Derived(f"{self.name}_backward", self.node + "Backward", self._back(plan))
+            new.kernel = back.back_of(new, self)
         return new
 
     def _back(self, plan: Plan) -> Forward:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, Self
 
 import jax
 import jax.numpy as jnp
@@ -20,6 +20,7 @@ from torchlike._base.dtypes import from_np
 from torchlike._base.jaxprs import jaxpr_as_fun
 from torchlike._base.result_layouts import elementwise
 from torchlike._decl import rules
+from torchlike._decl.felt import felt
 from torchlike._decl.naming import naming
 from torchlike._decl.node_names import node_of_backward
 from torchlike._decl.plan import Plan
@@ -210,10 +211,13 @@ class Derived(Kernel):
     ``plan``: the plan that a backward belongs to, else None. ``origin``: its identity.
     ``closed``: what tracing it for the kinds of values that its plan is of gives, where that is known.
     ``autocast``: as a declaration's.
+    ``composed``: None, or of a first backward that PyTorch composes of operators, whose masks have no history, the
+    inputs that it takes as such; where it is an operator of its own, its gradients depend on all inputs.
     """
 
-    __slots__ = ("function", "plan", "origin", "closed", "autocast")
+    __slots__ = ("function", "plan", "origin", "closed", "autocast", "composed")
     plan: Plan | None
+    composed: Indices | None
 
     def __init__(
         self,
@@ -225,10 +229,25 @@ class Derived(Kernel):
     ) -> None:
         super().__init__(name, node)
         self.function, self.plan, self.origin, self.closed = function, None, origin, None
-        self.autocast = autocast
+        self.autocast, self.composed = autocast, None
 
     def identity(self) -> Identity:
         return self.origin
+
+    def derivative(self, static: Static, avals: Avals, wanted: Indices) -> Plan | None:
+        if self.composed is not None:
+            reached = {*felt(self.function, avals), *self.composed}
+            wanted = tuple([i for i in wanted if i in reached])
+        return super().derivative(static, avals, wanted) if wanted else None
+
+    def back_of(self, plan: Plan, op: Kernel) -> Self:
+        """This, as the backward of ``plan``, which is one of ``op``."""
+        while hasattr(op, "base"):
+            op = op.base
+        self.plan, declared = plan, op.declaration
+        if declared.backward is None and not isinstance(op, Derived):
+            self.composed = tuple([i for i, name in enumerate(plan.names) if declared.kept.get(name) == "!"])
+        return self
 
     def forward(self, static: Static) -> Forward:
         function = self.function
@@ -564,8 +583,8 @@ def _finish(plan: Plan, kernel: Kernel, closed: ClosedJaxpr, weak: Sequence[bool
     if computed:
         if len(computed) < len(route):
             closed = closed.replace(jaxpr=closed.jaxpr.replace(outvars=computed))
-        plan.kernel = Derived(f"{plan.name}_backward", node_of_backward(kernel), jaxpr_as_fun(closed))
-        plan.kernel.plan = plan
+        back = Derived(f"{plan.name}_backward", node_of_backward(kernel), jaxpr_as_fun(closed))
+        plan.kernel = back.back_of(plan, kernel)
         if not any(getattr(a, "weak_type", False) for a in closed.out_avals):
             plan.kernel.closed = closed
     if len(computed) < len(route):

@@ -60,8 +60,8 @@ def _unpacked(kept: tuple[Any, ...], op: Kernel, static: Static, avals: Avals, w
     if kernel is not None:
         function = _later(op, static, avals, wanted)
         origin = _origin(op, static, avals, wanted)
-        plan.kernel = derive.Derived(*kernel, function, origin)  # type: ignore[call-arg]
-        plan.kernel.plan = plan
+        back = derive.Derived(*kernel, function, origin)  # type: ignore[call-arg]
+        plan.kernel = back.back_of(plan, op)
     return plan
 
 

@@ -182,7 +182,7 @@ def direction(x):
         return jnp.where(size == 0, 0, lax.complex(x.real / least, x.imag / least))
     if kind(x) == "b":
         return x
-    return (x > 0).astype(x.dtype) - (x < 0).astype(x.dtype)
+    return jnp.where((x > 0) | (x < 0), lax.sign(x), jnp.zeros((), x.dtype))
 
 
 def ties_share(loses, wins):

@@ -87,7 +87,7 @@ rrelu = _activation(
     aten=False,
     node="RreluWithNoiseBackward RreluWithNoiseBackward1",
     strides=False,
-    saved={"self": "self", "training": lambda: False},
+    saved={"self!": "self", "training": lambda: False},
 )
 
 

@@ -63,7 +63,7 @@ def _r2c_vjp(grad, self, dim, normalization, onesided):
     aten=True,
     variants="function out",
     node="FftR2CBackward",
-    saved="self! dim normalization onesided",
+    saved="self? dim normalization onesided",
     vjp={"self": _r2c_vjp},
     jvp="kernel",
 )

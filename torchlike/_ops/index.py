@@ -278,7 +278,7 @@ _OUTSIDE = "index {i} is out of bounds for dimension {dim} with size {n}"
     out="apart",
     variants="function method out", check=check_range(RuntimeError, _OUTSIDE),
     vjp={"self": lambda grad, dim, index, self_aval: _gather_grad(grad, dim, index, self_aval)}, jvp="kernel",
-    saved="dim index self! sparse_grad")  # fmt: skip
+    saved="dim index self? sparse_grad")  # fmt: skip
 def gather(self, dim, index, sparse_grad):
     """``input`` at ``index`` along ``dim``: ``out[i][j] = input[index[i][j]][j]`` for ``dim=0``.
 
@@ -300,7 +300,7 @@ def gather(self, dim, index, sparse_grad):
 
 
 @op("take_along_dim(Tensor self, Tensor indices, int dim) -> Tensor", variants="", node="GatherBackward",
-    saved={"dim": "dim", "index": "indices", "self!": "self", "sparse_grad": lambda: False,
+    saved={"dim": "dim", "index": "indices", "self?": "self", "sparse_grad": lambda: False,
            "~indices": "indices"}, aten={"out": None})  # fmt: skip
 def take_around(self, indices, dim):
     """As ``gather``, with indices taken modulo the length."""
@@ -368,7 +368,7 @@ def demand_long(name, index):
 
 
 @op("take(Tensor self, Tensor index) -> Tensor", out="apart", variants="function method out", check=_check_flat,
-    saved="index self!")  # fmt: skip
+    saved="index self?")  # fmt: skip
 def take(self, index):
     """The elements of ``input``, seen as one row, at ``index``; negative numbers count from the end.
 
@@ -523,7 +523,7 @@ def masked_fill_tensor(self, mask, value):
 
 @op("_masked_select(Tensor self, Tensor mask, Tensor index) -> Tensor", variants="", node="MaskedSelectBackward",
     aten={"calls": lambda aten, self, mask, index: aten.masked_select(self, mask)},
-    out="apart", saved="mask! self!")  # fmt: skip
+    out="apart", saved="mask! self?")  # fmt: skip
 def masked_select(self, mask, index):
     """Elements of ``self``, broadcast with ``mask``, at flat positions."""
     shape = broadcast_shapes(self.shape, mask.shape)

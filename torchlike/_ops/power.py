@@ -197,7 +197,7 @@ def _special_grad(grad, self, exponent):
     variants="inplace",
     out="cast",
     vjp={"self": _special_grad},
-    saved="self exponent",
+    saved="self! exponent",
     autocast={"cuda": "fp32"},
 )
 def pow_special(self, exponent):

@@ -143,7 +143,7 @@ def _running_vjp(grads, indices, self_aval, dim):
 
 
 @op("cummax(Tensor self, int dim) -> (Tensor values, Tensor indices)", variants="function method out",
-    vjp={"self": _running_vjp}, nondiff=(1,), saved="dim indices self!")  # fmt: skip
+    vjp={"self": _running_vjp}, nondiff=(1,), saved="dim indices self?")  # fmt: skip
 def cummax(self, dim):
     """The largest element so far along ``dim`` and its place (the last of equal ones). NaN is largest.
 
@@ -155,7 +155,7 @@ def cummax(self, dim):
 
 
 @op("cummin(Tensor self, int dim) -> (Tensor values, Tensor indices)", variants="function method out",
-    vjp={"self": _running_vjp}, nondiff=(1,), saved="dim indices self!")  # fmt: skip
+    vjp={"self": _running_vjp}, nondiff=(1,), saved="dim indices self?")  # fmt: skip
 def cummin(self, dim):
     """The smallest element so far along ``dim`` and its place (the last of equal ones). NaN is smallest.
 

@@ -32,7 +32,8 @@ if TYPE_CHECKING:
 
 FEWEST = 128  # elements: below, kernels for many rows cost more to compile than the calls one by one
 _ALONE = 3  # calls that are made alone too
-_MOST = 1 << 21  # elements of the input or of an output for all rows of a call
+_MOST = 1 << 18  # elements of the input or of an output for all rows of a call: what the caches of a processor hold
+_WIDEST = 1 << 16  # elements of one row
 _ROUNDINGS = 1 << 12  # of the largest value, by which values of many rows may differ from those of one
 
 
@@ -72,7 +73,7 @@ def jacobians(
     """As ``function.jacobians``; None where the function cannot be called for many perturbations at once."""
     like = [outputs[i] for i in which]
     widest = max([x.numel(), *[out.numel() for out in like]])
-    if x.numel() < FEWEST or not _is_plain(x, like) or 2 * FEWEST * widest > _MOST * 8:
+    if x.numel() < FEWEST or not _is_plain(x, like) or widest > _WIDEST:
         return None
     units = (1, 1j) if x.is_complex() else (1,)
     samples = np.linspace(0, x.numel() - 1, _ALONE).astype(int)

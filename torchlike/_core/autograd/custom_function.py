@@ -422,7 +422,7 @@ def _without_history(t: Tensor, dirty: bool, is_input: bool) -> Tensor:
         if t._rg:
             set_history(t, None, False)
         return t
-    if t.requires_grad:
+    if nodes.requires_grad(t):
         return alias(t)
     return t if dirty else _view_of(t)
 

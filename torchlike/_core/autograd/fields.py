@@ -17,6 +17,7 @@ from torchlike._core.autograd.operator_node import OpNode
 from torchlike._core.conversion.device_moves import ToCopyBackward0
 from torchlike._core.dispatch.dispatch import refresh
 from torchlike._core.dispatch.inplace import CopySlices
+from torchlike._core.dispatch.layers import TRANSFORMS
 from torchlike._core.tensor.mutation import extras_of, grad_of, set_grad, set_history, store
 from torchlike._core.tensor.storage import UNTRACKED
 from torchlike._core.tensor.tensor import Tensor, dtype_of
@@ -53,9 +54,13 @@ def _set_requires_grad(t: Tensor, value: Any) -> None:
     set_history(t, None, value)
 
 
+def _requires_grad(t: Tensor) -> bool:
+    return nodes.requires_grad(t) and not (state.levels and TRANSFORMS.veils(t))
+
+
 def _grad_fn(t: Tensor) -> Node | None:
     edge = _fresh(t)._edge
-    return None if edge is None else edge[0]
+    return None if edge is None or (state.levels and TRANSFORMS.veils(t)) else edge[0]
 
 
 def _get_grad(t: Tensor) -> Tensor | None:
@@ -295,7 +300,7 @@ def install() -> None:
     for kind in (nodes.AccumulateGrad, OpNode, CopySlices, Error, ToCopyBackward0):  # those of a Function are not
         kind.__call__ = call_node
     Tensor.requires_grad = property(
-        nodes.requires_grad, _set_requires_grad, _undeletable("requires_grad must be a bool; it cannot be deleted")
+        _requires_grad, _set_requires_grad, _undeletable("requires_grad must be a bool; it cannot be deleted")
     )
     Tensor.grad_fn = property(_grad_fn)
     Tensor._grad_fn = property(_grad_fn, None, _undeletable("Deletion of _grad_fn not allowed. Detach tensor instead!"))

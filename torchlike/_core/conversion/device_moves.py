@@ -86,6 +86,6 @@ def _strided_as(t: Tensor, out: Tensor) -> Tensor:
 
 
 def _recorded(out: Tensor, t: Tensor) -> Tensor:
-    if t.requires_grad and state.grad:
+    if nodes.requires_grad(t) and state.grad:
         out._edge, out._rg = (ToCopyBackward0(t), 0), True
     return out

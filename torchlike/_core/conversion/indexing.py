@@ -89,7 +89,7 @@ def gathered(view: Tensor, indices: list[Any]) -> Tensor:
 def _named(view: Tensor, indices: list[Any]) -> bool:
     """Whether a mode is to see a mask itself, not the places where it is true now; where nothing is recorded below."""
     masked = any([isinstance(x, Tensor) and x.dtype in MASKS for x in indices])
-    return masked and not (state.grad and view.requires_grad)
+    return masked and not (state.grad and nodes.requires_grad(view))
 
 
 def _taken(view: Tensor, indices: list[Any]) -> tuple[Tensor, list[Tensor | None]] | None:
@@ -507,7 +507,7 @@ def put(view: Tensor, indices: list[Any], value: Any) -> None:
         demand_bool("masked_fill_", mask)
         fill_inplace(ops.index_mask, (view, mask, value), (dim,), "masked_fill_")
         return
-    if state.dispatch_modes and _named(view, indices) and not (state.grad and value.requires_grad):
+    if state.dispatch_modes and _named(view, indices) and not (state.grad and nodes.requires_grad(value)):
         redispatch("index_put_.default", view, [x for x in indices if x is not ...], value)
         return
     where = _positions(view, indices)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from torchlike._base.frames import warn
 from torchlike._base.layout import has_overlap
 from torchlike._base.state import state
+from torchlike._core.autograd import node as nodes
 from torchlike._core.dispatch.dispatch import call
 from torchlike._core.dispatch.inplace import call_inplace
 from torchlike._core.dispatch.view_calls import call_view
@@ -44,4 +45,4 @@ def fill_inplace(op: Op, inputs: Inputs, static: Static, name: str | None) -> Te
 
 
 def _tracked(inputs: Inputs) -> bool:
-    return any([isinstance(x, Tensor) and x.requires_grad for x in inputs])
+    return any([isinstance(x, Tensor) and nodes.requires_grad(x) for x in inputs])

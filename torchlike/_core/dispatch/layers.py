@@ -90,15 +90,17 @@ class TransformLayer(Layer):
         over_rows: ``over_rows(function, tensors)``, the results of a function for each row of tensors, stacked.
         apply: ``apply(cls, args)``, a call of a custom Function inside of transforms.
         born: ``born(tensor)``, told of a new tensor that no operator call has made.
+        veils: ``veils(tensor)``, whether a level that keeps no history of its own hides the one that ``tensor`` has.
     """
 
-    __slots__ = ("apply", "born", "over_rows")
+    __slots__ = ("apply", "born", "over_rows", "veils")
 
     def __init__(self) -> None:
         super().__init__("function transforms", flags.LEVELS, switches=False)
         self.over_rows: Any = None
         self.apply: Any = None
         self.born: Any = None
+        self.veils: Any = None
 
 
 class DispatchLayer(Layer):

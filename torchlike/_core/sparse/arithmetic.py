@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from torchlike._base import promotion
+from torchlike._core.autograd import node as nodes
 from torchlike._core.conversion.convert import host
 from torchlike._core.dispatch.dispatch import call
 from torchlike._core.sparse import kernels
@@ -207,7 +208,7 @@ def _div(ctx: Any, self: Any, other: Any, rounding_mode: Any = None) -> Tensor:
         raise RuntimeError(
             f"Sparse division requires a scalar or zero-dim dense tensor divisor (got shape {shape} for divisor)"
         )
-    if isinstance(other, Tensor) and other.requires_grad:
+    if isinstance(other, Tensor) and nodes.requires_grad(other):
         raise unsupported("div by a tensor that requires grad: div", self)
     if rounding_mode is not None:
         ctx.saves(lambda grad: [grad * 0, None])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from torchlike._core.autograd import node as nodes
 from torchlike._core.dispatch.bind import FUNCTIONS
 from torchlike._core.sparse import kernels
 from torchlike._core.sparse.arithmetic import _conjugate, merged
@@ -248,7 +249,7 @@ def masked_product(left: Tensor, right: Tensor, mask: Tensor) -> Tensor:
     """The elements of ``left @ right``, of dense matrices, at the places of ``mask``."""
     mask = merged(mask)  # a gradient at a place is that of all values that share it
     v = as_coo(mask)
-    if left.requires_grad or right.requires_grad:
+    if nodes.requires_grad(left) or nodes.requires_grad(right):
         return (left @ right).sparse_mask(mask)
     return with_values(mask, kernels.inner(left, right, v.indices))
 

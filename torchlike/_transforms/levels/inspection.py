@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from torchlike._base.state import state
+from torchlike._core.dispatch.layers import TRANSFORMS
 from torchlike._core.tensor.mutation import extras_of
 from torchlike._core.tensor.tensor import Tensor, alias
 from torchlike._transforms.levels.functional import FunctionalLevel
@@ -21,6 +22,14 @@ def innermost(t: Tensor) -> Level | None:
             if level.holds(t):
                 return level
     return None
+
+
+def _veils(t: Tensor) -> bool:
+    level = innermost(t)
+    return level is not None and level.veils
+
+
+TRANSFORMS.veils = _veils
 
 
 def batch_of(t: Tensor) -> Batched | None:

@@ -55,7 +55,7 @@ class JvpLevel(Level):
 
     def __init__(self, functional: bool = True, recorded: bool = False) -> None:
         super().__init__()
-        self.functional = self.owns = self.counts = functional
+        self.functional = self.owns = self.counts = self.veils = functional
         self.recorded = recorded
         self.own: WeakSet[Any] = WeakSet()  # the storages that the function made or was given
         self.given: WeakSet[Any] = WeakSet()  # those that it was given, which tensors of the outside may share

@@ -29,12 +29,13 @@ class Level:
         functional: whether it is one of torch.func, in whose functions tensors cannot be asked to require grad.
         owns: whether new tensors are of this level. wraps: whether they then stand for others of the level below.
         casts: whether autocast comes first, since the casts are calls like others to the level.
+        veils: whether its tensors, which are those of the level below themselves, show nothing of their history there.
         counts: whether it is one of the levels that are numbered.
         maps: whether one call stands for many, so that random numbers are made inside it.
     """
 
     functional = counts = True
-    owns = wraps = casts = maps = False
+    owns = wraps = casts = maps = veils = False
 
     def __init__(self) -> None:
         self.depth = current_depth() + 1
