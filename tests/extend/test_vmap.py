@@ -214,6 +214,25 @@ def test_what_is_made_like_a_mapped_tensor_is_mapped(make):
     case(lambda t, x: eval(make, {"x": x, **vars(t)}).add_(x), A)
 
 
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda t, x, s: t.diagonal_scatter(x, s),
+        lambda t, x, s: t.select_scatter(x, s, 1, 0),
+        lambda t, x, s: t.slice_scatter(x, s[:, None], 1, 0, 1),
+    ],
+)
+@pytest.mark.parametrize("dims", [(None, 0), (0, 0), (0, None)])
+def test_a_part_is_replaced_in_a_copy_for_each_example(f, dims):
+    def run(t):
+        x, s = t.arange(24.0).reshape(2, 3, 4), t.arange(6.0).reshape(2, 3)
+        return t.vmap(lambda *args: f(t, *args), dims)(
+            *[a if d == 0 else a[0] for a, d in zip((x, s), dims, strict=True)]
+        )
+
+    agree(run)
+
+
 def test_shared_tensors_change_by_shared_ones():
     def f(t):
         w = t.zeros(3)

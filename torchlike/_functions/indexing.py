@@ -374,6 +374,8 @@ def _replaced(name, input, src, cut):
     if not isinstance(src, Tensor):
         raise TypeError(f"{name}(): argument 'src' (position 2) must be Tensor, not {type(src).__name__}")
     new = input.clone()
+    if state.levels and isinstance(src._storage.form, LevelValue):  # in vmap a copy for each example of ``src``
+        new = src.new_empty(new.shape, dtype=new.dtype, device=new.device).copy_(new)
     part = cut(new)
     if part.shape != src.shape:
         raise RuntimeError(
