@@ -8,6 +8,7 @@ tensor([False,  True])
 from typing import Any
 
 from torchlike.distributions._torch import LA, torch
+from torchlike.func._ensemble import debug_unwrap
 from torchlike.interop.alias import missing_names
 
 __all__ = [
@@ -281,22 +282,27 @@ class _Square(Constraint):
         return torch.full(value.shape[:-2], value.shape[-2] == value.shape[-1], dtype=torch.bool, device=value.device)
 
 
+def everywhere(found: Any) -> bool:
+    """Whether a check holds for all elements, and within ``vmap`` for those of all examples."""
+    return bool(debug_unwrap(found).all())
+
+
 class _Symmetric(_Square):
     def check(self, value: Any) -> Any:
         square = super().check(value)
-        return torch.isclose(value, value.mT, atol=1e-6).all(-2).all(-1) if square.all() else square
+        return torch.isclose(value, value.mT, atol=1e-6).all(-2).all(-1) if everywhere(square) else square
 
 
 class _PositiveSemidefinite(_Symmetric):
     def check(self, value: Any) -> Any:
         symmetric = super().check(value)
-        return LA.eigvalsh(value).ge(0).all(-1) if symmetric.all() else symmetric
+        return LA.eigvalsh(value).ge(0).all(-1) if everywhere(symmetric) else symmetric
 
 
 class _PositiveDefinite(_Symmetric):
     def check(self, value: Any) -> Any:
         symmetric = super().check(value)
-        return LA.cholesky_ex(value).info.eq(0) if symmetric.all() else symmetric
+        return LA.cholesky_ex(value).info.eq(0) if everywhere(symmetric) else symmetric
 
 
 def _pieces(value: Any, lengths: list[int], dim: int) -> list:

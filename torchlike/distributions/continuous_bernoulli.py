@@ -32,7 +32,9 @@ class ContinuousBernoulli(Odds, ExponentialFamily):
     ) -> None:  # fmt: skip
         shape = self._given(probs, logits)
         if probs is not None:
-            if validate_args is not None and not self.arg_constraints["probs"].check(self.probs).all():
+            if validate_args is not None and not constraints.everywhere(
+                self.arg_constraints["probs"].check(self.probs)
+            ):
                 raise ValueError("The parameter probs has invalid values")
             self._param = self.probs = clamp_probs(self.probs)
         self._lims = lims
