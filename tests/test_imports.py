@@ -84,7 +84,11 @@ torch._jit_internal List Optional Tuple Dict Final Future is_scripting ignore un
 torch._jit_internal FunctionModifiers _qualified_name _get_fn_overloads boolean_dispatched is_ignored_fn
 torch accelerator xpu onnx fx hub multiprocessing distributions quasirandom
 torch.quasirandom SobolEngine
-torch legacy_contiguous_format TensorType
+torch legacy_contiguous_format TensorType DispatchKey DispatchKeySet FunctionSchema parse_schema fork wait
+torch DisableTorchFunction DisableTorchFunctionSubclass Argument Block Graph Node Value set_anomaly_enabled
+torch.distributed.algorithms Join Joinable JoinHook
+torch.nn.functional has_torch_function has_torch_function_unary has_torch_function_variadic handle_torch_function
+torch.nn.functional Tensor boolean_dispatch
 torch.nn.modules.module _EXTRA_STATE_KEY_SUFFIX
 torch.nn.init _no_grad_uniform_ _no_grad_normal_ _no_grad_trunc_normal_ _no_grad_fill_ _no_grad_zero_
 torch.utils._pytree _is_leaf Context

@@ -134,6 +134,31 @@ def test_the_type_of_tensors_in_schemas():
             m.TensorType()
 
 
+@story
+def test_types_of_torchscript(t):
+    whole, tensor = t.IntType.get(), t.TensorType.get()
+    plain = (
+        t.AnyType, t.BoolType, t.ComplexType, t.DeviceObjType, t.FloatType, t.IntType, t.NoneType, t.NumberType,
+        t.PyObjectType, t.StreamObjType, t.StringType, t.TensorType,
+    )  # fmt: skip
+    made = [c.get() for c in plain]
+    made += [c(whole) for c in (t.AwaitType, t.FutureType, t.ListType, t.OptionalType, t.RRefType)]
+    made += [t.DictType(whole, t.ListType(tensor)), t.TupleType([whole, tensor]), t.OptionalType.ofTensor()]
+    of = t.ListType
+    made += [of.ofBools(), of.ofComplexDoubles(), of.ofFloats(), of.ofInts(), of.ofStrings(), of.ofTensors()]
+    classes = [*plain, t.ListType, t.OptionalType, t.DictType, t.TupleType]
+    argument = t.ops.aten.sum.dim_IntList._schema.arguments[1].type
+    return [
+        [(str(m), repr(m), m.kind(), m.annotation_str, [str(c) for c in m.containedTypes()]) for m in made],
+        [[isinstance(m, c) for m in made] for c in classes], [m == made[5] for m in made],
+        [str(made[17].getKeyType()), str(made[17].getValueType()), str(made[18].elements())],
+        str(argument), isinstance(argument, t.OptionalType), isinstance(argument.getElementType(), t.ListType),
+        [said(c, "No constructor defined") for c in plain], said(lambda: t.ListType(int), ""),
+        said(lambda: whole.getElementType(), ""), said(lambda: t.ListType(whole).elements(), ""),
+        [c.__module__.partition(".")[0].replace("like", "") for c in classes],
+    ]  # fmt: skip
+
+
 def test_groups_of_tensors():
     for m in (torchlike, torch):
         group = importlib.import_module(f"{m.__name__}.utils._foreach_utils")._group_tensors_by_device_and_dtype

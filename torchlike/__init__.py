@@ -28,6 +28,7 @@ with _setup.PAUSED:
     from torchlike.interop.alias import uninstall_as_torch as uninstall_as_torch
     from torchlike.interop.lazy import on_first_use
     from torchlike.interop.root_names import BELOW as _NAMES_BELOW
+    from torchlike.interop.root_names import C as _NAMES_OF_C
     from torchlike.interop.root_names import CHECKS as _NAMES_OF_CHECKS
     from torchlike.interop.root_names import FORMERLY as _NAMES_OF_BEFORE
     from torchlike.interop.root_names import STORAGES as _NAMES_OF_STORAGES
@@ -100,6 +101,7 @@ __getattr__, __dir__ = on_first_use(
     {
         **dict.fromkeys(_NAMES_OF_CHECKS, "_checks"),
         **dict.fromkeys(_NAMES_BELOW, "_below"),
+        **dict.fromkeys(_NAMES_OF_C, "_C"),
         **dict.fromkeys(_NAMES_OF_BEFORE, "_formerly"),
         **dict.fromkeys(_NAMES_OF_STORAGES, "storage"),
         "AcceleratorError": "cuda",
@@ -109,7 +111,6 @@ __getattr__, __dir__ = on_first_use(
         "PyTorchFileReader": "interop.checkpoints.records",
         "PyTorchFileWriter": "interop.checkpoints.records",
         "Stream": "_streams",
-        "TensorType": "_decl.schema_types",
         "classes": "_classes",
         "get_device_module": "_streams",
         "while_loop": "_higher_order_ops",
@@ -119,6 +120,8 @@ __getattr__, __dir__ = on_first_use(
         "ScriptObject": "_classes",
         "compile": "compiler",
         "cond": "_higher_order_ops",
+        "fork": "jit",
+        "wait": "jit",
         "distribute": "sharding",
         "explain": "compiler",
         "load": "serialization",

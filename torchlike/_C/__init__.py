@@ -20,9 +20,7 @@ from torchlike._C._convolutions import _select_conv_backend as _select_conv_back
 from torchlike._C._rare import Block as Block
 from torchlike._C._rare import Graph as Graph
 from torchlike._C._rare import Node as Node
-from torchlike._C._rare import NoneType as NoneType
 from torchlike._C._rare import ScriptObject as ScriptObject
-from torchlike._C._rare import TensorType as TensorType
 from torchlike._C._rare import Value as Value
 from torchlike._C._rare import _are_functorch_transforms_active as _are_functorch_transforms_active
 from torchlike._C._rare import _cuda_clearCublasWorkspaces as _cuda_clearCublasWorkspaces
@@ -58,6 +56,8 @@ from torchlike._C._torch_function import __all__ as _torch_function_names
 from torchlike._C._tracing import _get_tracing_state as _get_tracing_state
 from torchlike._C._tracing import _is_tracing as _is_tracing
 from torchlike._C._tracing import _log_api_usage_once as _log_api_usage_once
+from torchlike._C._types import *  # noqa: F403
+from torchlike._C._types import __all__ as _type_names
 from torchlike._core.autocast.settings import autocast_decrement_nesting as autocast_decrement_nesting
 from torchlike._core.autocast.settings import autocast_increment_nesting as autocast_increment_nesting
 from torchlike._core.autocast.settings import clear_autocast_cache as clear_autocast_cache
@@ -104,6 +104,7 @@ __getattr__, __dir__ = on_first_use(
 )
 
 __all__ = [
+    *_type_names,
     "Argument", "DispatchKey", "DispatchKeySet", "FunctionSchema", "Generator", "Size", "TensorBase",
     "_AutoDispatchBelowAutograd", "_DisableTorchDispatch", "_ExcludeDispatchKeyGuard", "_InferenceMode",
     "_WeakTensorRef", "_autocast_supported_devices", "_autograd",

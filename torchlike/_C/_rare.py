@@ -14,7 +14,6 @@ from torchlike.interop.refusing import refused_class
 from torchlike.utils._pytree import tree_leaves
 
 _TensorMeta = type(Tensor)
-NoneType = type(None)
 # The parts of TorchScript's programs, which nothing here is an instance of.
 Block, Graph, Node, Value = [
     refused_class("torch._C", _name, "there are no TorchScript graphs here; torch.fx and torch.export have theirs")
@@ -118,12 +117,3 @@ def _debug_only_are_vmap_fallback_warnings_enabled() -> bool:
 
 def _cuda_clearCublasWorkspaces() -> None:  # noqa: N802
     """Nothing to do: XLA manages device memory."""
-
-
-class TensorType:
-    """The type of tensors in TorchScript."""
-
-    @staticmethod
-    def get() -> type:
-        """The class of tensors."""
-        return Tensor

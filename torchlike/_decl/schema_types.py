@@ -1,7 +1,7 @@
 """What a schema says, as objects: arguments and results with their types, printed and compared as PyTorch does."""
 
 import re
-from typing import Any
+from typing import Any, NoReturn
 
 
 class SchemaType:
@@ -23,13 +23,35 @@ class SchemaType:
 
     def getElementType(self) -> "SchemaType":
         """What a list or an optional is of."""
-        if not self._inner:
-            raise RuntimeError(f"getElementType: {self} is neither a list nor an optional")
+        if len(self._inner) != 1:
+            self._refuse("getElementType")
         return self._inner[0]
 
     def containedTypes(self) -> list["SchemaType"]:
         """The types that this one is made of."""
         return list(self._inner)
+
+    def getKeyType(self) -> "SchemaType":
+        """What the keys of a dictionary are."""
+        return self._entry("getKeyType", 0)
+
+    def getValueType(self) -> "SchemaType":
+        """What the values of a dictionary are."""
+        return self._entry("getValueType", 1)
+
+    def _entry(self, name: str, place: int) -> "SchemaType":
+        if self.kind() != "DictType":
+            self._refuse(name)
+        return self._inner[place]
+
+    def elements(self) -> list["SchemaType"]:
+        """What a tuple is made of."""
+        if self.kind() != "TupleType":
+            self._refuse("elements")
+        return list(self._inner)
+
+    def _refuse(self, name: str) -> NoReturn:
+        raise AttributeError(f"{self.kind()} {self} has no attribute {name!r}", name=name, obj=self)
 
     @property
     def annotation_str(self) -> str:
@@ -53,23 +75,6 @@ _KINDS = {
     "complex": "ComplexType", "Device": "DeviceObjType", "Stream": "StreamObjType", "ScalarType": "ScalarTypeType",
     "Dict": "DictType", "Tuple": "TupleType", "Layout": "LayoutType", "MemoryFormat": "MemoryFormatType",
 }  # fmt: skip
-
-
-class _OfTensors(type):
-    def __instancecheck__(cls, x: object) -> bool:
-        return isinstance(x, SchemaType) and x.kind() == "TensorType"
-
-
-class TensorType(metaclass=_OfTensors):
-    """What the type of a tensor in a schema is an instance of. TypeError when called: ``get()`` gives the type."""
-
-    def __new__(cls) -> "TensorType":
-        raise TypeError("torch._C.TensorType: No constructor defined! use TensorType.get()")
-
-    @staticmethod
-    def get() -> SchemaType:
-        """The type."""
-        return SchemaType("Tensor")
 
 
 class AliasInfo:

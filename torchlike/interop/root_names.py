@@ -37,3 +37,10 @@ BELOW = (
     "_validate_sparse_bsr_tensor_args", "_validate_sparse_compressed_tensor_args", "_validate_sparse_coo_tensor_args",
     "_validate_sparse_csc_tensor_args", "_validate_sparse_csr_tensor_args", "_weight_int8pack_mm",
 )  # fmt: skip
+C = (
+    "AnyType", "Argument", "AwaitType", "Block", "BoolType", "ComplexType", "DeviceObjType", "DictType",
+    "DisableTorchFunction", "DisableTorchFunctionSubclass", "DispatchKey", "DispatchKeySet", "FloatType",
+    "FunctionSchema", "FutureType", "Graph", "IntType", "ListType", "Node", "NoneType", "NumberType", "OptionalType",
+    "PyObjectType", "RRefType", "StreamObjType", "StringType", "TensorType", "TupleType", "Value", "parse_schema",
+    "set_anomaly_enabled",
+)  # fmt: skip
