@@ -28,10 +28,10 @@ with _setup.PAUSED:
     from torchlike.interop.alias import uninstall_as_torch as uninstall_as_torch
     from torchlike.interop.lazy import on_first_use
     from torchlike.interop.root_names import BELOW as _NAMES_BELOW
-    from torchlike.interop.root_names import C as _NAMES_OF_C
     from torchlike.interop.root_names import CHECKS as _NAMES_OF_CHECKS
     from torchlike.interop.root_names import FORMERLY as _NAMES_OF_BEFORE
     from torchlike.interop.root_names import STORAGES as _NAMES_OF_STORAGES
+    from torchlike.interop.root_names import C as _NAMES_OF_C
 
 if TYPE_CHECKING:  # what is imported when it is first used
     from torchlike import accelerator as accelerator

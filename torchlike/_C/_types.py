@@ -46,7 +46,8 @@ def _of_one(name: str, spelt: str, **others: Any) -> type:
     def new(cls: type, a: SchemaType, /) -> SchemaType:
         return SchemaType(spelt, *_checked(name, (a,)))
 
-    return _class(name, f"``{name}(part)`` is the type ``{spelt}[part]``. TypeError for what is no type.", new, **others)
+    doc = f"``{name}(part)`` is the type ``{spelt}[part]``. TypeError for what is no type."
+    return _class(name, doc, new, **others)
 
 
 def _giving(spelt: str, *inner: str) -> Callable[[], SchemaType]:
