@@ -15,31 +15,54 @@ from torchlike._functions.generator import Generator as _Generator
 from torchlike._core.tensor._methods import _ATau, _EigenvaluesEigenvectors, _InverseInfo, _LInfo, _LdPivots, _LdPivotsInfo, _LuPivots, _LuPivotsInfo, _MantissaExponent, _MinMax, _PLU, _QR, _Result0Result1, _Result0Result1Result2, _Result0Result1Result2RunningMeanRunningVar, _ResultInfo, _ResultMask, _ResultNoise, _ResultScaleShift, _ResultWeights, _SignLogabsdet, _SolutionClonedCoefficient, _SolutionResidualsRankSingularValues, _USVh, _ValuesIndices
 __version__: _str
 from torchlike.cuda._types import AcceleratorError as AcceleratorError
+AnyType: _Any
+from torchlike._decl.schema_types import Argument as Argument
+AwaitType: _Any
 BFloat16Storage: _Any
 BFloat16Tensor: _Any
+Block: _Any
 BoolStorage: _Any
 BoolTensor: _Any
+BoolType: _Any
 ByteStorage: _Any
 ByteTensor: _Any
 CharStorage: _Any
 CharTensor: _Any
 ComplexDoubleStorage: _Any
 ComplexFloatStorage: _Any
+ComplexType: _Any
+DeviceObjType: _Any
+DictType: _Any
+from torchlike._aten.subclass import DisableTorchFunction as DisableTorchFunction
+from torchlike._aten.subclass import DisableTorchFunctionSubclass as DisableTorchFunctionSubclass
+DispatchKey: _Any
+from torchlike._core.dispatch.dispatch_keys import DispatchKeySet as DispatchKeySet
 DoubleStorage: _Any
 DoubleTensor: _Any
 from torchlike._streams import Event as Event
 FloatStorage: _Any
 FloatTensor: _Any
+FloatType: _Any
+from torchlike._decl.schema_types import FunctionSchema as FunctionSchema
 from torchlike.futures import Future as Future
+FutureType: _Any
 from torchlike._functions.generator import Generator as Generator
 from torchlike.amp.grad_scaler import GradScaler as GradScaler
+Graph: _Any
 HalfStorage: _Any
 HalfTensor: _Any
 IntStorage: _Any
 IntTensor: _Any
+IntType: _Any
+ListType: _Any
 LongStorage: _Any
 LongTensor: _Any
+Node: _Any
+NoneType: _Any
+NumberType: _Any
+OptionalType: _Any
 from torchlike._base.exhausted import OutOfMemoryError as OutOfMemoryError
+PyObjectType: _Any
 from torchlike.interop.checkpoints.records import PyTorchFileReader as PyTorchFileReader
 from torchlike.interop.checkpoints.records import PyTorchFileWriter as PyTorchFileWriter
 QInt32Storage: _Any
@@ -47,6 +70,7 @@ QInt8Storage: _Any
 QUInt2x4Storage: _Any
 QUInt4x2Storage: _Any
 QUInt8Storage: _Any
+RRefType: _Any
 from torchlike.jit._types import ScriptFunction as ScriptFunction
 from torchlike.jit._types import ScriptModule as ScriptModule
 from torchlike._classes import ScriptObject as ScriptObject
@@ -56,13 +80,17 @@ from torchlike._core.tensor.size import Size as Size
 Storage: _Any
 from torchlike._core.tensor.storage_arguments import StorageBase as StorageBase
 from torchlike._streams import Stream as Stream
+StreamObjType: _Any
+StringType: _Any
 from torchlike._checks import SymBool as SymBool
 from torchlike._checks import SymFloat as SymFloat
 from torchlike._checks import SymInt as SymInt
 from torchlike._aten.tags import Tag as Tag
-from torchlike._decl.schema_types import TensorType as TensorType
+TensorType: _Any
+TupleType: _Any
 from torchlike._core.tensor.untyped_storage import TypedStorage as TypedStorage
 from torchlike._core.tensor.untyped_storage import UntypedStorage as UntypedStorage
+Value: _Any
 def abs(input: _Tensor, *, out: _Any = None) -> _Tensor: ...
 def abs_(self: _Tensor) -> _Tensor: ...
 def absolute(input: _Tensor, *, out: _Any = None) -> _Tensor: ...
@@ -399,6 +427,7 @@ def fmin(input: _Tensor, other: _Tensor | _complex, *, out: _Any = None) -> _Ten
 def fmod(input: _Tensor, other: _Tensor | _complex, *, out: _Any = None) -> _Tensor: ...
 @_overload
 def fmod(input: _Tensor, other: _complex | _Tensor, *, out: _Any = None) -> _Tensor: ...
+def fork(func: _Any, *args: _Any, **kwargs: _Any) -> _Any: ...
 def frac(input: _Tensor, *, out: _Any = None) -> _Tensor: ...
 def frac_(input: _Tensor) -> _Tensor: ...
 def frexp(input: _Tensor, *, out: _Any = None) -> _MantissaExponent: ...
@@ -696,6 +725,7 @@ def ormqr(input: _Tensor, input2: _Tensor, input3: _Tensor, left: _bool = True, 
 def outer(input: _Tensor, vec2: _Tensor, *, out: _Any = None) -> _Tensor: ...
 from torchlike import overrides as overrides
 def pairwise_distance(x1: _Tensor, x2: _Tensor, p: _float = ..., eps: _float = ..., keepdim: _bool = False) -> _Tensor: ...
+def parse_schema(text: _Any) -> _Any: ...
 def pca_lowrank(A: _Any, q: _Any = None, center: _bool = True, niter: _Any = 2) -> _Any: ...
 def pdist(input: _Tensor, p: _float = 2) -> _Tensor: ...
 per_channel_affine: _Any
@@ -832,6 +862,7 @@ def select_scatter(input: _Tensor, src: _Any, dim: _Any, index: _Any) -> _Tensor
 def selu(input: _Tensor, *, out: _Any = None) -> _Tensor: ...
 def selu_(input: _Tensor) -> _Tensor: ...
 from torchlike import serialization as serialization
+def set_anomaly_enabled(enabled: _bool, check_nan: _bool = True) -> None: ...
 def set_autocast_cache_enabled(enabled: _Any) -> None: ...
 def set_autocast_cpu_dtype(value: _Any) -> None: ...
 def set_autocast_cpu_enabled(value: _Any) -> None: ...
@@ -1040,6 +1071,7 @@ from torchlike import viz as viz
 def vmap(func: _Any, in_dims: _Any = 0, out_dims: _Any = 0, randomness: _Any = 'error', *, chunk_size: _int | None = None) -> _Any: ...
 def vsplit(input: _Tensor, indices_or_sections: _Any) -> tuple[_Tensor, ...]: ...
 def vstack(tensors: _Any, *, out: _Any = None) -> _Tensor: ...
+def wait(future: _Any) -> _Any: ...
 def where(condition: _Tensor, input: _Tensor | None = None, other: _Tensor | _complex | None = None, *, out: _Any = None) -> _Tensor: ...
 def while_loop(cond_fn: _Any, body_fn: _Any, carried_inputs: _Any) -> _Any: ...
 from torchlike._executor.execution import x64 as x64

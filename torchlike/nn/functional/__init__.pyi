@@ -9,7 +9,7 @@ from torchlike._base.device import device as _device
 from torchlike._base.dtypes import dtype as _dtype
 from torchlike._core.tensor.size import Size as _Size
 from torchlike._core.tensor.tensor import MemoryFormat as _MemoryFormat, MemoryLayout as _MemoryLayout
-from torchlike._core.tensor.tensor import Tensor as _Tensor
+from torchlike._core.tensor.tensor import Tensor as Tensor, Tensor as _Tensor
 from torchlike._functions.generator import Generator as _Generator
 
 from torchlike._core.tensor._methods import _ATau, _EigenvaluesEigenvectors, _InverseInfo, _LInfo, _LdPivots, _LdPivotsInfo, _LuPivots, _LuPivotsInfo, _MantissaExponent, _MinMax, _PLU, _QR, _Result0Result1, _Result0Result1Result2, _Result0Result1Result2RunningMeanRunningVar, _ResultInfo, _ResultMask, _ResultNoise, _ResultScaleShift, _ResultWeights, _SignLogabsdet, _SolutionClonedCoefficient, _SolutionResidualsRankSingularValues, _USVh, _ValuesIndices
