@@ -7,6 +7,7 @@ import jax
 
 import torchlike._base.dtypes as dtypes
 from torchlike._base.dims import wrap_dim, wrap_dims
+from torchlike._base.once import warn_once
 from torchlike._base.state import state
 from torchlike._core.autocast.composite import in_float32_off_cpu, in_float32_on_cpu
 from torchlike._core.dispatch.bind import front
@@ -377,6 +378,10 @@ def orgqr(input, input2, *, out=None):
 @in_float32_on_cpu
 def lu_solve(b, LU_data, LU_pivots, *, out=None):
     """The X with ``A @ X = b`` from the factors of A; the older form of ``torch.linalg.lu_solve``."""
+    warn_once(
+        "torch.lu_solve is deprecated in favor of torch.linalg.lu_solve and may be removed: use "
+        "torch.linalg.lu_solve(LU, pivots, B), whose arguments stand in another order."
+    )
     return linalg.lu_solve(LU_data, LU_pivots, b, out=out)
 
 
@@ -384,6 +389,10 @@ def lu_solve(b, LU_data, LU_pivots, *, out=None):
 @in_float32_on_cpu
 def lu(A, pivot=True, get_infos=False, out=None):
     """(LU, pivots), and infos if asked for; the older form of ``torch.linalg.lu_factor``."""
+    warn_once(
+        "torch.lu is deprecated in favor of torch.linalg.lu_factor / torch.linalg.lu_factor_ex and may be removed: use "
+        "torch.linalg.lu_factor(A, pivot=pivot)."
+    )
     result = linalg.lu_factor_ex(A, pivot=pivot)
     if out is not None:
         _all_written("lu", tuple(result)[: len(out)], out)

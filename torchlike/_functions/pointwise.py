@@ -8,7 +8,9 @@ import torchlike._ops.compare as compare
 import torchlike._ops.power as power
 import torchlike._ops.special as special
 import torchlike._ops.ternary as ternary
+from torchlike._base.dtypes import uint8
 from torchlike._base.frames import warn
+from torchlike._base.once import warn_once
 from torchlike._core.conversion.numbers import demand_held
 from torchlike._core.dispatch.dispatch import call
 from torchlike._core.dispatch.inplace import call_inplace
@@ -378,14 +380,24 @@ def where(condition, input=None, other=None, *, out=None):
     if input is None or other is None:
         raise TypeError("where() takes a condition alone, or a condition, input and other")
     inputs = condition, input, other
+    _no_bytes(condition)
     demand_held(ternary.where, inputs)
     return run(ternary.where, inputs, (), out)
+
+
+def _no_bytes(condition):
+    if condition.__class__ is Tensor and condition.dtype is uint8:
+        warn_once(
+            "where received a uint8 condition tensor. This behavior is deprecated and may be removed; give a boolean "
+            "condition."
+        )
 
 
 @method("where")
 def _method_where(self, condition, other):
     """``self`` where the condition holds, ``other`` elsewhere; see torch.where."""
     inputs = condition, self, other
+    _no_bytes(condition)
     demand_held(ternary.where, inputs)
     return call(ternary.where, inputs, ())
 

@@ -1,5 +1,6 @@
 """Products in index notation, chains and diagonals, and approximations of low rank."""
 
+from torchlike._base.once import warn_once
 from torchlike._core.autocast.composite import in_lower_precision
 from torchlike._core.dispatch.dispatch import call
 from torchlike._core.dispatch.out import call_out, put_exactly
@@ -140,6 +141,7 @@ def chain_matmul(*matrices, out=None):
             raise RuntimeError(f"Tensor dimension is {x.ndim}, expected 2 instead (chain_matmul).")
     if not matrices:
         raise RuntimeError("chain_matmul(): Expected one or more matrices")
+    warn_once("torch.chain_matmul is deprecated and may be removed; use torch.linalg.multi_dot, which takes a list.")
     if len(matrices) == 1:
         if out is not None:
             put_exactly("chain_matmul", matrices[0], out)

@@ -7,8 +7,8 @@ from torchlike._aten.subclass import as_subclass as make_instance
 from torchlike._aten.subclass import demand_class
 from torchlike._base import dims
 from torchlike._base import geometry as g
-from torchlike._base.frames import warn
 from torchlike._base.layout import numel
+from torchlike._base.once import warn_once
 from torchlike._core.dispatch.dispatch import call
 from torchlike._core.dispatch.observers import watched
 from torchlike._core.dispatch.view_calls import call_view, call_views
@@ -137,8 +137,10 @@ def movedim(input, source, destination):
 @prop("T")
 def reverse_dims(self):
     """The dimensions in reverse order; a view (for matrices: the transpose)."""
-    if self.ndim not in (0, 2):
-        warn(
+    if self.ndim == 0:
+        warn_once("Tensor.T is deprecated on 0-D tensors, of which it is the tensor itself.")
+    elif self.ndim != 2:
+        warn_once(
             "The use of `x.T` on tensors of dimension other than 2 to reverse their shape is deprecated and it "
             "will throw an "
             "error in a future release. Consider `x.mT` to transpose batches of matrices or "
@@ -151,6 +153,9 @@ def reverse_dims(self):
 def _demand_matrices(t, name):
     if not (LAYER.used and t.layout is not strided and t.ndim > 1):  # those have no strides to look at
         g.matrix_transpose(t._layout, name)
+    if not t.ndim:
+        name = name if name.endswith("()") else f"Tensor.{name}"
+        warn_once(f"{name} is deprecated on 0-D tensors, of which it is the tensor itself, or its conjugate.")
 
 
 @prop("mT")

@@ -1,6 +1,7 @@
 """Fourier transforms of the frames of a signal: ``torch.stft``, and ``torch.istft`` back."""
 
 from torchlike._base.frames import warn
+from torchlike._base.once import warn_once
 from torchlike._core.dispatch.dispatch import call
 from torchlike._core.tensor import arguments
 from torchlike._core.tensor.arguments import bools, bools_or_none
@@ -43,6 +44,11 @@ def _window_of(input, window, n_fft, win):
     return None if window is None else _centered(window, n_fft, win)
 
 
+_ONES = "window=torch.ones(n_fft) says that it is meant."
+_LEAKS = f"whose spectra leak; torch.hann_window and torch.hamming_window leak less. {_ONES}"
+_THE_SAME = f"Give the window that stft had, or the signal is another one. {_ONES}"
+
+
 @both()
 def stft(input, n_fft, hop_length=None, win_length=None, window=None, center=True, pad_mode="reflect",
          normalized=False, onesided=None, return_complex=None, align_to_window=None):  # fmt: skip
@@ -70,6 +76,8 @@ def stft(input, n_fft, hop_length=None, win_length=None, window=None, center=Tru
     n_fft, hop, win = _demand_arguments(
         "stft", input, window, n_fft=n_fft, hop_length=hop_length, win_length=win_length
     )
+    if window is None:
+        warn_once(f"A window was not provided. A rectangular window will be applied, {_LEAKS}")
     if align_to_window is not None and center:
         raise RuntimeError("stft align_to_window should only be set when center = false")
     hop, win = n_fft // 4 if hop is None else hop, n_fft if win is None else win
@@ -145,6 +153,8 @@ def istft(input, n_fft, hop_length=None, win_length=None, window=None, center=Tr
     n_fft, hop, win, length = _demand_arguments(
         "istft", input, window, n_fft=n_fft, hop_length=hop_length, win_length=win_length, length=length
     )
+    if window is None:
+        warn_once(f"A window was not provided. A rectangular window will be applied. {_THE_SAME}")
     hop, win = n_fft // 4 if hop is None else hop, n_fft if win is None else win
     onesided = _demand_spectra(input, n_fft, hop, win, window, onesided)
     if return_complex and onesided:

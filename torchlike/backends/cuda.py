@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import torchlike.cuda as gpus
+from torchlike._base.frames import warn
 from torchlike._ops.matmul import get_float32_matmul_precision, set_float32_matmul_precision
 from torchlike.interop.alias import missing_names
 
@@ -145,13 +146,22 @@ def fp16_bf16_reduction_math_sdp_allowed() -> bool:
     return _reduction[0]
 
 
-@contextlib.contextmanager
 def sdp_kernel(
     enable_flash: bool = True, enable_math: bool = True, enable_mem_efficient: bool = True, enable_cudnn: bool = True
-) -> Iterator[dict]:
-    """A context with these switches; XLA chooses how attention is computed in any case."""
+) -> contextlib.AbstractContextManager[dict]:
+    """A context with these switches; XLA chooses how attention is computed in any case. Warns: it is the former one."""
+    warn(
+        "`torch.backends.cuda.sdp_kernel()` is deprecated. In the future, this context manager will be removed. Please "
+        "see `torch.nn.attention.sdpa_kernel()`.",
+        FutureWarning,
+    )
+    return _switched(flash=enable_flash, math=enable_math, mem_efficient=enable_mem_efficient, cudnn=enable_cudnn)
+
+
+@contextlib.contextmanager
+def _switched(**switches: bool) -> Iterator[dict]:
     before = dict(_sdp)
-    _sdp.update(flash=enable_flash, math=enable_math, mem_efficient=enable_mem_efficient, cudnn=enable_cudnn)
+    _sdp.update(switches)
     try:
         yield {}
     finally:

@@ -21,6 +21,7 @@ from torchlike._core.tensor import arguments as convert
 from torchlike._core.tensor.size import Size
 from torchlike._core.tensor.tensor import Tensor, wrap
 from torchlike._decl.op import ViewOp, exact
+from torchlike._decl.tells import TELLS
 
 if TYPE_CHECKING:
     from torchlike._core.typed import Inputs
@@ -196,6 +197,9 @@ def _source(op: Op, form: str, strict: bool, env: dict[str, Any]) -> str:
     lines += _held(op, inputs)
     runner = "call_view" if isinstance(op, ViewOp) else "call_inplace" if form == "inplace" else "call"
     runner = "call_taken" if runner == "call" and op.taken is not None else runner
+    if op.full_name in TELLS:
+        env["TELL"] = TELLS[op.full_name]
+        lines.append(f"TELL({inputs}, *{static})")
     if strict:
         lines.append(f"return {runner}, OP, {inputs}, {static}, {'out' if has_out else None}")
     else:

@@ -1,5 +1,6 @@
 """Convolutions."""
 
+from torchlike._base.once import warn_once
 from torchlike._core.dispatch.dispatch import call
 from torchlike._core.tensor import arguments
 from torchlike._core.tensor.tensor import Tensor
@@ -28,6 +29,10 @@ def _named_padding(name, input, weight, stride, dilation, padding):
         raise RuntimeError(f"padding='same' is not supported for strided convolutions (in {name}())")
     reach = [d * (k - 1) for d, k in zip(dilation * (n // len(dilation)), weight.shape[2:], strict=True)]
     if any(r % 2 for r in reach):
+        warn_once(
+            "Using padding='same' with even kernel lengths and odd dilation may require a zero-padded copy of the "
+            "input be created"
+        )
         input = call(constant_pad_nd, (input, 0), (tuple(p for r in reversed(reach) for p in (0, r % 2)),))
     return input, tuple(r // 2 for r in reach)
 
