@@ -82,7 +82,9 @@ def test_what_is_not_warned_of(name):
     for library in (torchlike, torch):
         library.set_warn_always(True)
         try:
-            QUIET[name](library)
+            with warnings.catch_warnings():
+                warnings.simplefilter("error")
+                QUIET[name](library)
         finally:
             library.set_warn_always(False)
 
