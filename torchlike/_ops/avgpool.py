@@ -10,7 +10,7 @@ from torchlike._base import result_layouts
 from torchlike._base.dims import demand_countable
 from torchlike._base.dtypes import from_np, int64
 from torchlike._decl.op import op
-from torchlike._ops._elementwise import direction, wide
+from torchlike._ops._elementwise import demand, direction, wide
 from torchlike._ops._resample import mean_table, resample
 from torchlike._ops.pool import Windows, batched
 from torchlike._ops.power import number_power
@@ -289,6 +289,7 @@ def max_unpool(self, indices, output_size):
     """Zeros of ``output_size`` with the input's elements at their flat positions."""
     n = len(output_size)
     name = f"max_unpooling{n}d"
+    demand(f"max_unpool{max(n, 2)}d", self, "f")
     if indices.dtype != int64.np:
         raise RuntimeError(f"elements in indices should be type int64 but got: {from_np(indices.dtype).scalar_name}")
     if indices.shape != self.shape:

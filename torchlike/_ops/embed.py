@@ -135,6 +135,10 @@ def bilinear(input1, input2, weight, bias):
     >>> torch.bilinear(torch.ones(2), torch.ones(3), torch.ones(1, 2, 3))
     tensor([6.])
     """
+    given = {"input1": input1, "input2": input2, "weight": weight} | ({} if bias is None else {"bias": bias})
+    if len({x.dtype for x in given.values()}) > 1:
+        found = ", ".join(f"{name}: {from_np(x.dtype).scalar_name}" for name, x in given.items())
+        raise RuntimeError(f"bilinear(): all tensors must have the same dtype, got {found}")
     if input1.ndim != input2.ndim:
         raise RuntimeError(f"bilinear(): input dimensions do not match: got {input1.ndim} and {input2.ndim}")
     for i, (a, b) in enumerate(zip(input1.shape[:-1], input2.shape[:-1], strict=True)):

@@ -12,11 +12,13 @@ from types import FunctionType
 from typing import Any
 
 from torchlike._base.state import state
+from torchlike._core.overrides.misfits import demand_tensors
 from torchlike._core.overrides.spellings import respelt
 
 armed = False  # whether anything may override: from then on every door looks at its arguments
 # What a stranger among the arguments makes of a function that does not know it, so that it is asked after all.
-_REFUSALS = (TypeError, IndexError)
+_REFUSALS = (TypeError, IndexError, AttributeError)
+_WRONG = (TypeError, AttributeError)
 
 
 def arm() -> None:
@@ -145,9 +147,10 @@ def _refusing(enter: Callable, overridden: Callable, plain: set) -> Callable[[Ca
                             return enter(door, args, kwargs)
                 try:
                     return behind(*args, **kwargs)
-                except TypeError as error:
+                except _WRONG as error:
                     if found := respelt(error, behind, door, args, kwargs):
                         return found[0]
+                    demand_tensors(error, door, args, kwargs)
                     raise
             try:
                 return behind(*args, **kwargs)
@@ -155,6 +158,7 @@ def _refusing(enter: Callable, overridden: Callable, plain: set) -> Callable[[Ca
                 if found := respelt(error, behind, door, args, kwargs):
                     return found[0]
                 if armed or not overridden((*args, *kwargs.values())):
+                    demand_tensors(error, door, args, kwargs)
                     raise
             return enter(door, args, kwargs)
 
@@ -177,9 +181,10 @@ def _early(enter: Callable, plain: set) -> Callable[[Callable], Any]:
                         return enter(door, args, kwargs)
             try:
                 return behind(*args, **kwargs)
-            except TypeError as error:
+            except _WRONG as error:
                 if kwargs and (found := respelt(error, behind, door, args, kwargs)):
                     return found[0]
+                demand_tensors(error, door, args, kwargs)
                 raise
 
         return door

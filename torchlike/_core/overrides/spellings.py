@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from torchlike._base.once import warn_once
+from torchlike._core.overrides.misfits import demand_tensors
 from torchlike._decl.op import REGISTRY
 
 _NUMPY = {"axis": "dim", "keepdims": "keepdim", "x": "input", "a": "input", "x1": "input", "x2": "other"}
@@ -73,9 +74,10 @@ def called(function: Callable[..., Any], door: Any, args: tuple[Any, ...], kwarg
     """The call, under the function's own spellings if it refuses those that it is given."""
     try:
         return function(*args, **kwargs)
-    except TypeError as error:
+    except (TypeError, AttributeError) as error:
         if found := respelt(error, function, door, args, kwargs):
             return found[0]
+        demand_tensors(error, door, args, kwargs)
         raise
 
 

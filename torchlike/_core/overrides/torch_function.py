@@ -16,7 +16,7 @@ import numpy as np
 from torchlike._base import device as devices
 from torchlike._base import dtypes
 from torchlike._base.state import state
-from torchlike._core.overrides import conventions, doors
+from torchlike._core.overrides import conventions, doors, misfits
 from torchlike._core.overrides.doors import Doors, holds_none
 from torchlike._core.overrides.spellings import called
 from torchlike._core.tensor.size import Size
@@ -230,19 +230,14 @@ def _of_arrays(entry: Overridable, function: Callable, args: tuple[Any, ...], kw
     """A call with arrays of numpy, which are no tensors. TypeError where one is the input, or is taken for a tensor."""
     first = args[0].__class__ is np.ndarray and not entry.quiet
     if first and not entry.python and conventions.takes_input(entry):
-        raise TypeError(_ARRAY.format(entry.name, " 'input' (position 1)"))
-    try:
-        out = called(function, entry.door, args, kwargs)
-    except AttributeError as error:
-        if entry.python or "'numpy.ndarray' object has no attribute" not in str(error):
-            raise
-        raise TypeError(_ARRAY.format(entry.name, "")) from error
+        raise TypeError(_ARRAY.format(entry.name))
+    out = called(function, entry.door, args, kwargs)
     if first and out is args[0]:
-        raise TypeError(_ARRAY.format(entry.name, " 'input' (position 1)"))
+        raise TypeError(_ARRAY.format(entry.name))
     return out
 
 
-_ARRAY = "{}(): argument{} must be Tensor, not numpy.ndarray"
+_ARRAY = "{}(): argument 'input' (position 1) must be Tensor, not numpy.ndarray"
 
 
 def _relevant(
@@ -399,7 +394,7 @@ def _add(public: Any, door: Any, place: str, name: str) -> None:
 def publish_class(cls: Any) -> None:
     """Make the methods and properties of Tensor overridable."""
     global _tensor
-    _tensor = cls
+    _tensor = misfits.tensor = cls
     PLAIN.add(cls)
     place = "torch.Tensor"
     for name, found in list(vars(cls).items()):
