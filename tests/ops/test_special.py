@@ -140,3 +140,36 @@ def test_the_namespace():
     forward(call("entr"), BOOLS)
     with pytest.raises(AttributeError, match="special' has no attribute 'no_such'"):
         _ = torchlike.special.no_such
+
+
+# -- incomplete gamma functions of large orders ----------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["gammainc", "gammaincc"])
+@pytest.mark.parametrize("dtype, rtol", [("float64", 1e-6), ("float32", 1e-3)])
+def test_large_orders(name, dtype, rtol):
+    """Of which XLA's series would take sqrt(a) terms, and not end where a + 1 == a."""
+    order = np.repeat([150.0, 201.0, 1e4, 1e6, 1e8, 1e12], 9)
+    sigma = np.tile([-4.0, -2.0, -0.5, -1e-3, 0.0, 1e-3, 0.5, 2.0, 4.0], 6)
+    order = order.astype(dtype)
+    x = (order + sigma * np.sqrt(order)).astype(dtype)
+    ours = getattr(torchlike.special, name)(torchlike.tensor(order), torchlike.tensor(x))
+    theirs = getattr(torch.special, name)(torch.tensor(order), torch.tensor(x))
+    assert str(ours.dtype) == str(theirs.dtype)
+    exact = getattr(scipy.special, name)(order.astype(np.float64), x.astype(np.float64))
+    np.testing.assert_allclose(ours.numpy(), exact, rtol=rtol)
+
+
+@pytest.mark.parametrize("sigma", [-7.0, -5.0, 5.0])
+def test_large_orders_far_from_the_middle(sigma):
+    """PyTorch and SciPy end their series early there; of an order this large it is the normal distribution."""
+    order = torchlike.tensor(1e16, dtype=torchlike.float64)
+    found = torchlike.special.gammainc(order, order + sigma * 1e8)
+    np.testing.assert_allclose(found.item(), scipy.special.ndtr(sigma), rtol=1e-5)
+
+
+def test_orders_beyond_all_terms():
+    for dtype, order in ((torchlike.float64, 1e300), (torchlike.float32, 1e30)):
+        x = torchlike.tensor(order, dtype=dtype)
+        assert torchlike.special.gammainc(x, x).item() == 0.5 == torchlike.special.gammaincc(x, x).item()
+        assert torchlike.special.gammainc(x, x * 2).item() == 1.0 and torchlike.special.gammainc(x, x / 2).item() == 0.0

@@ -12,6 +12,7 @@ from jax import lax
 from torchlike._decl import rules
 from torchlike._decl.op import op, pointwise
 from torchlike._decl.words import aten
+from torchlike._ops import _incomplete_gamma
 from torchlike._ops._elementwise import (
     broadcast,
     demand,
@@ -312,8 +313,12 @@ def _incomplete(name, f, sign, doc):
     )(kernel)
 
 
-igamma = _incomplete("igamma", lax.igamma, 1, "The lower incomplete gamma function of order ``input``, normalised.")
-igammac = _incomplete("igammac", lax.igammac, -1, "The upper incomplete gamma function of order ``input``, normalised.")
+igamma = _incomplete(
+    "igamma", _incomplete_gamma.igamma, 1, "The lower incomplete gamma function of order ``input``, normalised."
+)
+igammac = _incomplete(
+    "igammac", _incomplete_gamma.igammac, -1, "The upper incomplete gamma function of order ``input``, normalised."
+)
 
 
 def _zeta(self, other):
