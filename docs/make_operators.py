@@ -49,6 +49,7 @@ GAPS = [
         "places of equal elements",
         "in their order (`mode`: the last); PyTorch's depend on its algorithm beyond 16 elements, and it promises none",
     ),
+    ("`topk(sorted=False)`", "order of the elements", "sorted all the same; PyTorch's depends on its algorithm"),
     ("`matrix_exp`", "bfloat16, float16", "right; PyTorch gives NaN or numbers far off, 2e4 for 1"),
     ("`pow`, `__rpow__`", "complex64", "within 3e-6 of the modulus, as PyTorch's, but other last digits"),
     ("`logcumsumexp`", "jvp", "right to 3e-6 in float32"),

@@ -1,5 +1,8 @@
 """``x.data`` inside transforms: without the derivative of the innermost one, with those of the others around."""
 
+import copy
+import pickle
+
 import jax
 import numpy as np
 import pytest
@@ -112,3 +115,27 @@ def test_a_view_of_a_primal_has_no_tangent():
             return [t.autograd.forward_ad.unpack_dual(y).tangent is None for y in views]
 
     assert f(torchlike) == f(pytorch)
+
+
+COPIES = {"copy": copy.copy, "deepcopy": copy.deepcopy, "pickle": lambda x: pickle.loads(pickle.dumps(x))}
+
+
+@pytest.mark.parametrize("make", COPIES)
+@pytest.mark.parametrize("transform", ["grad", "jvp", "vmap", "jvp of grad"])
+def test_copies_of_memory_are_refused(transform, make):
+    """A copy would have no tangent, and no gradient: it was a constant in silence, but where it was refused."""
+
+    def run(t):
+        def f(x):
+            return (COPIES[make](x) * 2).sum()
+
+        x = t.ones(3)
+        transforms = {
+            "grad": lambda: t.func.grad(f)(x), "jvp": lambda: t.func.jvp(f, (x,), (x,)),
+            "vmap": lambda: t.func.vmap(f)(x), "jvp of grad": lambda: t.func.jvp(t.func.grad(f), (x,), (x,)),
+        }  # fmt: skip
+        with pytest.raises(NotImplementedError, match="Cannot access storage of"):
+            transforms[transform]()
+
+    run(pytorch)
+    run(torchlike)

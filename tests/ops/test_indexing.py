@@ -339,3 +339,14 @@ def test_index_put_of_masks_and_bools():
 ])  # fmt: skip
 def test_index_put_errors(f, match):
     check_error(f, X, match=match)
+
+
+def _of_its_own(t):
+    w = t.arange(6.0).reshape(2, 3)
+    w[w > 2] = w[0, 1]
+    w[w < 1] = w[1:, 2]
+    return w
+
+
+def test_an_element_of_the_tensor_itself_fills_a_mask():
+    assert _of_its_own(torchlike).tolist() == _of_its_own(torch).tolist()

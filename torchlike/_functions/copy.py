@@ -248,6 +248,7 @@ method("char")(_caster("char", dtypes.int8))
 @unseen
 def __copy__(self):
     warn_if_has_hooks(self)
+    _demand_storage(self)
     new = alias(self, type(self))
     new._rg = requires_grad(self)
     give(new, self.__dict__, slots_of(self))
@@ -272,17 +273,22 @@ def __deepcopy__(self, memo):
     return new
 
 
+def _demand_storage(t):
+    """Refuse a tensor within a transform: a copy of its memory would have no part in what is derived or mapped."""
+    if isinstance(t._storage.form, LevelValue):
+        what, where = "BatchedTensorImpl", "vmap"
+    elif t._storage.stands or any([level.hides(t._storage) for level in state.levels]):
+        what, where = "TensorWrapper", "grad() or jvp()"
+    else:
+        return
+    raise NotImplementedError(
+        f"Cannot access storage of {what}: a tensor inside of {where} has none of its own to copy; use clone()"
+    )
+
+
 def _copied(t, memo):
     """A leaf with the layout of ``t`` over a copy of its storage, one for all tensors that share it."""
-    if isinstance(t._storage.form, LevelValue):
-        raise NotImplementedError(
-            "Cannot access storage of BatchedTensorImpl: a tensor inside of vmap has none of its own to copy; use "
-            "clone()"
-        )
-    if t._storage.stands:
-        raise NotImplementedError(
-            "Cannot access storage of TensorWrapper: a tensor inside of grad() has none of its own to copy; use clone()"
-        )
+    _demand_storage(t)
     if subclassed(t):
         wrapper = isinstance(t._storage.form, Outer)
         new = redispatch("clone.default", t) if wrapper else redispatch("new_empty.default", t, [], pin_memory=False)
@@ -334,6 +340,7 @@ def __reduce_ex__(self, protocol):
 
 def _reduced(t):
     """The function and the arguments that make a tensor like ``t``, of class Tensor, over its storage."""
+    _demand_storage(t)
     if (parts := value(t)) is not None:
         return _rebuild_sparse_tensor, (t.layout, _parts_of(parts))
     if (v := quantized_of(t)) is not None:

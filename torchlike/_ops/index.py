@@ -175,7 +175,7 @@ def _index_mask_calls(name):
     return lambda aten, self, mask, values, dim: aten[name](self, [*[None] * dim, mask], values)
 
 
-@op("_index_mask(Tensor self, Tensor mask, Tensor values, int dim) -> Tensor", variants="inplace", out="part",
+@op("_index_mask(Tensor self, Tensor mask, Tensor values, int dim) -> Tensor", variants="inplace", out="number part",
     aten={"calls": _index_mask_calls("index_put"), "calls_inplace": _index_mask_calls("index_put_")},
     node="IndexPutBackward", vjp={
         "self": lambda grad, mask, dim: jnp.where(_spread(mask, dim, grad.ndim), 0, grad),
