@@ -128,7 +128,7 @@ KEPT = {
     "a tensor over the array": (lambda x: torch.from_jax_array(x.jax()), lambda t: t.numpy()),
     "a clone": (lambda x: x.clone(), lambda t: t.numpy()),
     "a deep copy": (copy.deepcopy, lambda t: t.numpy()),
-    "another dtype": (lambda x: x.double(), lambda t: t.numpy()),
+    "another dtype": (lambda x: x.to(torch.float16), lambda t: t.numpy()),
     "a sum with nothing": (lambda x: x + 0, lambda t: t.numpy()),
     "a product that still runs": (lambda x: x @ torch.eye(8), lambda t: t.numpy()),
     "a contiguous copy": (lambda x: x.t().contiguous().t(), lambda t: t.numpy()),
@@ -218,7 +218,7 @@ WRONG = {
     "scatter_": lambda t, x: x.scatter_(0, t.tensor([[0, 8]]), t.ones(1, 2)),
     "put_": lambda t, x: x.put_(t.tensor([0, 64]), t.ones(2)),
     "shape": lambda t, x: x.__setitem__(slice(0, 2), t.ones(3)),
-    "dtype": lambda t, x: x.index_put_((t.tensor([0, 1]),), t.ones(2, 8).double()),
+    "dtype": lambda t, x: x.index_put_((t.tensor([0, 1]),), t.ones(2, 8).half()),
     "mask": lambda t, x: x.__setitem__(t.ones(7, dtype=t.bool), 1.0),
     "masked_scatter_": lambda t, x: x.masked_scatter_(t.ones(8, 8, dtype=t.bool), t.ones(3)),
 }
