@@ -6,8 +6,6 @@ import sys
 import traceback
 from pathlib import Path
 
-import lowering_kit  # noqa: F401 (lowering takes less time)
-
 DEVICES = 8
 # What is compiled for several devices runs a few times here: half of the time of a test's processes was LLVM's.
 CHEAPLY = (

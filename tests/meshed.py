@@ -6,6 +6,7 @@ import pickle
 import warnings
 
 import jax
+import lowering_kit  # noqa: F401 (lowering takes less time)
 import numpy as np
 import pytest
 import small_gpt

@@ -7,6 +7,7 @@ import warnings
 
 import jax
 import jax.numpy as jnp
+import lowering_kit  # noqa: F401 (lowering takes less time)
 import numpy as np
 import pytest
 import small_gpt

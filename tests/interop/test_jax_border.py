@@ -323,7 +323,7 @@ def test_a_write_of_constants_is_refused():
 
 def test_batch_norm_is_refused_and_left_as_it_was():
     bn = nn.BatchNorm1d(3)
-    with pytest.raises(RuntimeError, match=r"to_jax\(module\), which returns the new buffers"):
+    with pytest.raises(RuntimeError, match=r"to_jax\(module\), which returns the new values of its buffers"):
         jax.jit(bn)(torch.randn(4, 3))
     assert bn.running_mean.tolist() == [0.0] * 3 and bn.num_batches_tracked.item() == 0
     bn(torch.randn(4, 3))
