@@ -8,9 +8,9 @@ CASES = {
     "logits": lambda t, d, v: d.Categorical(logits=v).log_prob(t.tensor(1)),
 }
 WRONG = {
-    "scale": lambda t, d, v: d.Normal(v, -v.abs() - 1).mean,
-    "one example's": lambda t, d, v: d.Exponential(v + 0.1).mean,
-    "value": lambda t, d, v: d.Exponential(v + 1).log_prob(v - 3),
+    "scale": lambda t, d, v: d.Normal(v, -v.abs() - 1, validate_args=True).mean,
+    "one example's": lambda t, d, v: d.Exponential(v + 0.1, validate_args=True).mean,
+    "value": lambda t, d, v: d.Exponential(v + 1, validate_args=True).log_prob(v - 3),
 }
 
 

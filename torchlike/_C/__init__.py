@@ -72,7 +72,7 @@ from torchlike._core.autocast.settings import set_autocast_enabled as set_autoca
 from torchlike._core.autocast.settings import supported_devices as _autocast_supported_devices
 from torchlike._core.autograd.anomaly import is_anomaly_check_nan_enabled as is_anomaly_check_nan_enabled
 from torchlike._core.autograd.anomaly import is_anomaly_enabled as is_anomaly_enabled
-from torchlike._core.autograd.anomaly import switch as set_anomaly_enabled
+from torchlike._core.autograd.anomaly import set_anomaly_enabled as set_anomaly_enabled
 from torchlike._core.autograd.graph_task import _current_autograd_node as _current_autograd_node
 from torchlike._core.autograd.graph_task import (
     _current_graph_task_execution_order as _current_graph_task_execution_order,

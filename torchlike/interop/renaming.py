@@ -28,6 +28,7 @@ MOVED = {
         ("_core.autograd.anomaly", "*", "autograd.anomaly_mode"),
         ("_core.autograd.anomaly", "is_anomaly_check_nan_enabled", ""),
         ("_core.autograd.anomaly", "is_anomaly_enabled", ""),
+        ("_core.autograd.anomaly", "set_anomaly_enabled", ""),
         ("_core.autograd.backward", "*", "autograd"),
         ("_core.autograd.hooks", "*", "utils.hooks"),
         ("_core.autograd.view_tracking", "is_view_replay_enabled", "autograd"),

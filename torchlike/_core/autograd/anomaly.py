@@ -32,7 +32,7 @@ current = Mode()
 has_nan = Derived("isnan", "NotImplemented", lambda x: jnp.isnan(x).any(), ("any nan",))
 
 
-def switch(enabled: bool, check_nan: bool = True) -> None:
+def set_anomaly_enabled(enabled: bool, check_nan: bool = True) -> None:
     """Turn anomaly mode on or off."""
     current.enabled, current.check_nan = bool(enabled), bool(check_nan)
     nodes.watch_with(annotate, current.enabled)
@@ -114,13 +114,13 @@ class set_detect_anomaly:
                     f"{type(value).__name__}"
                 )
         self.prev, self.prev_check_nan = current.enabled, current.check_nan
-        switch(mode, check_nan)
+        set_anomaly_enabled(mode, check_nan)
 
     def __enter__(self) -> None:
         """Nothing more to do: the constructor has switched."""
 
     def __exit__(self, *exc: object) -> None:
-        switch(self.prev, self.prev_check_nan)
+        set_anomaly_enabled(self.prev, self.prev_check_nan)
 
 
 class detect_anomaly:
@@ -140,10 +140,10 @@ class detect_anomaly:
 
     def __enter__(self) -> None:
         self.prev, self.prev_check_nan = current.enabled, current.check_nan
-        switch(True, self.check_nan)
+        set_anomaly_enabled(True, self.check_nan)
 
     def __exit__(self, *exc: object) -> None:
-        switch(self.prev, self.prev_check_nan)
+        set_anomaly_enabled(self.prev, self.prev_check_nan)
 
 
 def is_anomaly_enabled() -> bool:
