@@ -13,7 +13,7 @@ import torch as pytorch
 from both import agree
 
 import torchlike as torch
-from torchlike._core.tensor import overwriting
+from torchlike._core.tensor import mutation, overwriting
 from torchlike._executor import kernels
 from torchlike.interop import split
 
@@ -82,7 +82,17 @@ def test_what_it_computes(name):
     agree(lambda t: changed(t, CHANGES[name]))
 
 
+@pytest.fixture
+def quiet_process(monkeypatch):
+    """As without the idle threads and the shared pieces of arrays that earlier tests of a process have left."""
+    for module in (overwriting, mutation):
+        monkeypatch.setattr(module, "alone", lambda: True)
+    for flag in ("SHARING", "USED"):
+        monkeypatch.setattr(overwriting, flag, [])
+
+
 @pytest.mark.parametrize("name", CHANGES)
+@pytest.mark.usefixtures("quiet_process")
 def test_the_memory_stays(name, execution, monkeypatch):
     monkeypatch.setattr(kernels, "LARGE", 0)  # or numpy reads what is small, and XLA sees that somebody looks
     x = changed(torch, CHANGES[name])
