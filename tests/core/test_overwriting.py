@@ -82,17 +82,17 @@ def test_what_it_computes(name):
     agree(lambda t: changed(t, CHANGES[name]))
 
 
-@pytest.fixture
-def quiet_process(monkeypatch):
-    """As without the idle threads and the shared pieces of arrays that earlier tests of a process have left."""
+@pytest.fixture(params=[True, False], ids=["alone", "beside a thread"])
+def threads(request, monkeypatch):
+    """Whether there are other threads, and no shared pieces of arrays that earlier tests of a process have left."""
     for module in (overwriting, mutation):
-        monkeypatch.setattr(module, "alone", lambda: True)
+        monkeypatch.setattr(module, "alone", lambda: request.param)
     for flag in ("SHARING", "USED"):
         monkeypatch.setattr(overwriting, flag, [])
 
 
 @pytest.mark.parametrize("name", CHANGES)
-@pytest.mark.usefixtures("quiet_process")
+@pytest.mark.usefixtures("threads")
 def test_the_memory_stays(name, execution, monkeypatch):
     monkeypatch.setattr(kernels, "LARGE", 0)  # or numpy reads what is small, and XLA sees that somebody looks
     x = changed(torch, CHANGES[name])
@@ -155,6 +155,7 @@ def _as_gradient(x):
 
 @pytest.mark.parametrize("name", ["a number", "added to a row", "at places", "index_add_", "masked_fill_"])
 @pytest.mark.parametrize("kept", KEPT)
+@pytest.mark.usefixtures("threads")
 def test_what_is_kept_of_the_old_value(kept, name):
     keep, read = KEPT[kept]
     x = changed(torch, CHANGES[name])
@@ -182,6 +183,7 @@ SEEING = {
 
 @pytest.mark.parametrize("name", ["a number", "added to a row", "at places", "index_add_", "masked_fill_"])
 @pytest.mark.parametrize("seeing", SEEING)
+@pytest.mark.usefixtures("threads")
 def test_who_sees_the_change(seeing, name):
     def run(t):
         x = changed(t, CHANGES[name])
@@ -235,6 +237,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize("name", WRONG)
+@pytest.mark.usefixtures("threads")
 def test_a_failed_call_changes_nothing(name):
     x = changed(torch, CHANGES["at places"])
     old, version = x.tolist(), x._version
@@ -269,6 +272,7 @@ def test_beside_another_thread():
     assert all(np.isfinite(read))
 
 
+@pytest.mark.usefixtures("threads")
 def test_signals():
     """A change that is interrupted leaves a tensor that can be read."""
     class Alarm(Exception):
@@ -293,6 +297,42 @@ def test_signals():
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
     assert rung
+
+
+def test_code_that_interrupts_a_change_beside_threads_reads_the_old_value(monkeypatch):
+    monkeypatch.setattr(overwriting, "alone", lambda: False)
+    x, told, real = changed(torch, CHANGES["a number"]), [], overwriting.getrefcount
+    old = x.tolist()
+
+    def interrupting(value):
+        if not told:
+            told.append(None)
+            told[0] = x.tolist()
+        return real(value) - 1  # this function's own
+
+    x[0] = 1.0
+    monkeypatch.setattr(overwriting, "getrefcount", interrupting)
+    x[2, 3] = 9.0
+    assert [row[3] for row in told[0]][2] == 7
+    assert told[0][1:] == old[1:]
+    assert x.tolist()[2][3] == 9
+
+
+def test_a_change_whose_end_was_interrupted(monkeypatch):
+    monkeypatch.setattr(overwriting, "alone", lambda: False)
+    x = changed(torch, CHANGES["a number"])
+
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as m:
+        m.setattr(overwriting.Change, "end", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            x[2, 3] = 9.0
+    assert x[2, 3].item() == 9
+    x[2, 3] = 8.0
+    x[2, 4] = 8.0
+    assert x[2].tolist() == [16, 17, 18, 8, 8, 21, 22, 23]
 
 
 def test_captures_and_files():

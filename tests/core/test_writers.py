@@ -3,10 +3,12 @@
 import sys
 import threading
 
+import numpy as np
 import pytest
 
 import torchlike as torch
 from torchlike import nn
+from torchlike._core.tensor import overwriting
 from torchlike._transforms.capture.overlay import OVERLAID
 
 TURNS = 60
@@ -86,6 +88,22 @@ def test_no_change_is_lost(name, other):
     functions = WRITERS[name](shared), WRITERS[other](shared)
     at_once(*functions)
     assert shared.w[2].item() == 2 * TURNS
+
+
+@pytest.mark.once  # recorded execution has its own way
+@pytest.mark.parametrize("other", ["of a view", "index_add_", "compiled"])
+@pytest.mark.parametrize("name", ["of a view", "of detached memory", "index_add_", "setitem", "out"])
+def test_no_change_is_lost_in_memory_that_is_overwritten(name, other, monkeypatch):
+    monkeypatch.setattr(overwriting, "LEAST", 1)
+    shared, read = Shared(), []
+
+    def reader():
+        held = shared.w.jax()
+        read.append((held, np.array(held), shared.w.sum()))
+
+    at_once(WRITERS[name](shared), WRITERS[other](shared), reader)
+    assert shared.w[2].item() == 2 * TURNS
+    assert all((held == copy).all() and total.isfinite() for held, copy, total in read)
 
 
 @pytest.mark.parametrize("name", STEPS)

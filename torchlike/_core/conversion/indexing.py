@@ -430,9 +430,8 @@ def _store(target: Tensor, new: Any) -> None:
         stored = part and overwrite(storage, _assigner(steps), (), (new, *ints))
         while not stored:  # until no other thread writes meanwhile
             old = storage.value
-            stored = store(storage, immediate.run(_assigner(steps), (), (old, new, *ints)), old)
-            if part and stored:
-                overwritable(storage)
+            whole = immediate.run(_assigner(steps), (), (old, new, *ints))
+            stored = store(storage, overwritable(whole) if part else whole, old)
     bump(target)
 
 

@@ -74,9 +74,9 @@ def call_inplace(op: Kernel, inputs: Inputs, static: Static) -> Tensor:
         out = translate(op, static, values, error)
     if op.checked is not None:
         out = immediate.verified(op, static, values, out)
+    if op.at_places and target._view is None:
+        overwritable(out)
     if finish(op, inputs, static, values, out, record, values[0] if target._view is None else seen):
-        if op.at_places and target._view is None:
-            overwritable(target._storage)
         return target
     return call_inplace(op, inputs, static)  # another thread has changed it meanwhile
 

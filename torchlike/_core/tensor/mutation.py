@@ -6,6 +6,7 @@ first (``enter``, ``change``), which lets this thread alone see the new state, o
 
 from __future__ import annotations
 
+import weakref
 from typing import TYPE_CHECKING, Any
 
 from jax.core import Tracer
@@ -129,12 +130,17 @@ def _refuse_outside(old: Any) -> None:
 
 
 def seen_by(t: Tensor) -> Any:
-    """What the storage of ``t`` holds, for :func:`write`; ANY where others write to its memory, or nobody else does."""
+    """What the storage of ``t`` holds, for :func:`write`; ANY where others write to its memory, or nobody else does.
+
+    A weak reference to that, where a part of much changes: who holds the value itself keeps it from being overwritten.
+    """
     storage = t._storage
     if storage.shared or alone():
         return ANY
     if CAPTURES:
         enter(storage)
+    if t._view is not None and t._view.steps and overwriting.large(storage):
+        return weakref.ref(storage.value)
     return storage.value
 
 
@@ -185,17 +191,19 @@ def write(t: Tensor, value: Any, seen: Any = ANY) -> bool:
     elif not (storage.shared and storage.written(t, value)):
         large = overwriting.large(storage)
         replace = views.writer(view.steps)
-        while not (large and seen is ANY and overwriting.overwrite(storage, replace, (), (value, *view.ints))):
+        weak = seen if seen.__class__ is weakref.ref else None
+        may = large and (seen is ANY or weak is not None)
+        while not (may and overwriting.overwrite(storage, replace, (), (value, *view.ints), weak)):
             old = storage.value
-            if seen is not ANY and old is not seen and not storage.shared:
+            if seen is not ANY and old is not (seen if weak is None else weak()) and not storage.shared:
                 return False
             whole = views.write(old, view, value)
             whole = as_before(storage.form, whole) if USED else whole
+            if large:
+                overwriting.overwritable(whole)
             if storage.value is old or storage.shared:
                 storage.value = whole  # as above
                 storage.epoch += 1
-                if large:
-                    overwriting.overwritable(storage)
                 break
         if 0 not in view.layout.strides:  # elements of an expanded view that share a cell were given several values
             storage.keep(t, storage.epoch, value)

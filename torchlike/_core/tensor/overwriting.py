@@ -9,17 +9,24 @@ number if the old array is donated. That is gone then, so nobody may be left wit
   XLA counts who sees its memory without the array (numpy, dlpack), and copies then.
 - What jax makes of an array without counting (``jax.device_put`` to where it is) takes an array that the user was
   given. So only the result of a change is overwritten by the next one, and ``references.lent`` ends that.
-- Another thread may read the array at any time: overwritten is only where there is none.
+- Another thread may read the array at any time: where there is one, a token takes the place of the array first. Who
+  reads that waits for the new value, who had read the array before is counted, and who wrote meanwhile came later.
 - Captures and traces look at old values, recorded execution has its own way, several devices share pieces.
 
 What fails, fails before: checks of values are computed first, and shapes are settled when the kernel is compiled. One
-call in C runs the kernel and puts its result into the storage, so that no signal comes between the two.
+call in C runs the kernel and keeps its result, in the storage or where the token finds it, so that no signal comes
+between the two.
 """
 
 from __future__ import annotations
 
+import sys
+import threading
+import weakref
 from sys import getrefcount
 from typing import TYPE_CHECKING, Any
+
+from jax import numpy as jnp
 
 from torchlike._base.state import state
 from torchlike._base.threads import alone
@@ -27,8 +34,8 @@ from torchlike._base.tracing import trace_state_clean
 from torchlike._core.tensor.storage import CAPTURES, Storage
 from torchlike._executor import immediate
 from torchlike._executor.kernels import jit
-from torchlike._executor.pending import Array
-from torchlike._executor.references import KNOWN, SHARING, owned
+from torchlike._executor.pending import Array, Pending, kind_of, pending
+from torchlike._executor.references import KNOWN, ONE, SHARING, owned
 from torchlike._executor.spread import USED
 
 if TYPE_CHECKING:
@@ -39,6 +46,7 @@ LEAST = 1 << 17  # elements from which a copy takes much longer than a call
 _OPERANDS = frozenset((Array, bool, int, float, complex, type(None)))
 _put = Storage.__dict__["form"].__set__  # of the slot of ``value``
 _OVER = "over"
+_IN_TURN = getattr(sys, "_is_gil_enabled", lambda: True)()  # threads: what calls nothing is not interrupted
 
 
 def large(storage: Storage) -> bool:
@@ -46,12 +54,15 @@ def large(storage: Storage) -> bool:
     return storage.__class__ is Storage and storage.form.__class__ is Array and storage.form.size >= LEAST
 
 
-def overwrite(storage: Storage, op: Kernel, static: Static, others: tuple[Any, ...]) -> bool:
+def overwrite(
+    storage: Storage, op: Kernel, static: Static, others: tuple[Any, ...], seen: weakref.ref[Any] | None = None
+) -> bool:
     """Let a :func:`large` storage hold ``op(its value, *others)``, in the memory of its value; see Note [Overwriting].
 
-    False, with nothing done, if somebody may still hold that.
+    ``seen``: to what ``others`` were computed from, if they were computed from the value. False, with nothing done, if
+    somebody may still hold the value, or it is another one by now.
     """
-    if CAPTURES or state.trace is not None or state.recorder is not None or USED or SHARING or not alone():
+    if CAPTURES or state.trace is not None or state.recorder is not None or USED or SHARING:
         return False
     old = storage.value
     if not getattr(old, "_owned", False) or getrefcount(old) > KNOWN or not trace_state_clean():
@@ -64,6 +75,10 @@ def overwrite(storage: Storage, op: Kernel, static: Static, others: tuple[Any, .
     except Exception:  # who computes as usual finds it too, and says it in PyTorch's words
         return False
     immediate.verified(op, static, (old, *others), (None, bad))
+    if not alone():
+        values = [old]
+        del old
+        return _IN_TURN and (seen is None or seen() is values[0]) and _overwrite_beside(storage, values, kernel, others)
     storage.epoch += 1  # before, too: who is interrupted between the write and the count leaves no view out of date
     try:
         [*map(_put, (storage,), map(kernel, (old,), *[(x,) for x in others]))]
@@ -77,6 +92,53 @@ def overwrite(storage: Storage, op: Kernel, static: Static, others: tuple[Any, .
     return True
 
 
+def _overwrite_beside(storage: Storage, values: list[Any], kernel: Any, others: tuple[Any, ...]) -> bool:
+    """As :func:`overwrite`, beside other threads; ``values`` has the old value, which nobody else holds here."""
+    change = Change(values)
+    with change.lock:
+        token = pending(kind_of(values[0].aval, values[0].sharding), change)
+        if storage.__class__ is not Storage or storage.value is not values[0]:
+            return False
+        storage.value = token  # no thread comes between, as nothing is called
+        try:
+            if max(map(getrefcount, values)) > ONE or not getattr(values[0], "_owned", False):
+                return False
+            storage.epoch += 1
+            change.results.extend(map(kernel, values, *[(x,) for x in others]))
+            owned(change.results[0])
+            return True
+        except Exception:
+            if values[0].is_deleted():
+                raise
+            return False
+        finally:
+            change.end(storage, token)
+
+
+class Change:
+    """A token in the place of the old value while that is overwritten; who reads it waits for the new one."""
+
+    __slots__ = ("lock", "values", "results")
+
+    def __init__(self, values: list[Any]) -> None:
+        self.lock, self.values, self.results = threading.RLock(), values, []
+
+    def end(self, storage: Storage, token: Pending) -> None:
+        """The new array is there, or the old one still. Who interrupts this leaves it to who reads the token."""
+        now = token.array = (self.results or self.values)[0]
+        if storage.value is token:
+            storage.value = now  # no thread comes between, as nothing is called
+        storage.epoch += 1
+        self.values.clear()
+        self.results.clear()  # tokens know them
+
+    def settle(self, token: Pending) -> None:
+        """Wait for the new value; code that interrupts the change sees a copy of the old one."""
+        with self.lock:
+            if token.array is None:
+                token.array = self.results[0] if self.results else jnp.array(self.values[0])
+
+
 def _compiled(op: Kernel, static: Static) -> tuple[Any, Any]:
     """The kernel of ``op`` that overwrites its first argument, and that of its check, if it has one."""
     found = op.kernels.get((_OVER, static))
@@ -87,7 +149,8 @@ def _compiled(op: Kernel, static: Static) -> tuple[Any, Any]:
     return found
 
 
-def overwritable(storage: Storage) -> None:
-    """Note that a kernel has just computed what the storage holds: the next change may overwrite it."""
-    if large(storage):
-        owned(storage.value)
+def overwritable(value: Any) -> Any:
+    """``value``, which a kernel has just computed, so that nobody has it yet: the next change may overwrite it."""
+    if value.__class__ is Array and value.size >= LEAST:
+        owned(value)
+    return value
