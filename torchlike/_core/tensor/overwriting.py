@@ -67,6 +67,8 @@ def overwrite(
     old = storage.value
     if not getattr(old, "_owned", False) or getrefcount(old) > KNOWN or not trace_state_clean():
         return False
+    if seen is not None and seen() is not old:
+        return False
     if not _OPERANDS.issuperset([x.__class__ for x in others]):
         return False
     try:
@@ -78,7 +80,7 @@ def overwrite(
     if not alone():
         values = [old]
         del old
-        return _IN_TURN and (seen is None or seen() is values[0]) and _overwrite_beside(storage, values, kernel, others)
+        return _IN_TURN and _overwrite_beside(storage, values, kernel, others)
     storage.epoch += 1  # before, too: who is interrupted between the write and the count leaves no view out of date
     try:
         [*map(_put, (storage,), map(kernel, (old,), *[(x,) for x in others]))]
