@@ -137,7 +137,7 @@ def _intern(kind: str, index: int | None) -> device:
 
 
 def _is_index(value: Any) -> bool:
-    return hasattr(value, "__index__") and not isinstance(value, bool)
+    return hasattr(value, "__index__") and not isinstance(value, bool | type)
 
 
 def _checked_index(value: Any) -> int:

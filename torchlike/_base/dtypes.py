@@ -232,7 +232,7 @@ TENSOR_TYPES: dict[str, dtype] = {
 } | {"DoubleTensor": float64, "LongTensor": int64}
 """The legacy tensor types ("FloatTensor") and the dtype of each."""
 
-_PYTHON_TYPES = {
+PYTHON_TYPES = {
     builtins.float: float64,
     builtins.int: int64,
     builtins.bool: bool,
@@ -270,8 +270,8 @@ def as_dtype(value: Any, function: str = "", argument: str = "dtype") -> dtype:
     """
     if value.__class__ is dtype:
         return value
-    if value.__class__ is type and value in _PYTHON_TYPES:
-        return _PYTHON_TYPES[value]
+    if value.__class__ is type and value in PYTHON_TYPES:
+        return PYTHON_TYPES[value]
     prefix = f"{function}(): " if function else ""
     raise TypeError(f"{prefix}argument '{argument}' must be torch.dtype, not {type(value).__name__}")
 

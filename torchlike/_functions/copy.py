@@ -25,7 +25,7 @@ from torchlike._core.quantized.rules import copied as quantized_copy
 from torchlike._core.quantized.value import parts_of, quantized_of, tensor_of
 from torchlike._core.sparse.shapes import copied
 from torchlike._core.sparse.value import Compressed, Coo, layout_name, value
-from torchlike._core.tensor.arguments import KIND, bools
+from torchlike._core.tensor.arguments import KIND
 from torchlike._core.tensor.memory_format import demand_format, formatted
 from torchlike._core.tensor.memory_order import restride
 from torchlike._core.tensor.mutation import grad_of
@@ -47,6 +47,7 @@ from torchlike._core.tensor.untyped_storage import TypedStorage, copied_cell, ty
 from torchlike._executor.level import LevelValue, mapped
 from torchlike._executor.sparse import LAYER
 from torchlike._functions._install import both, method
+from torchlike._functions.to_forms import parse_to
 from torchlike._ops import shape as ops
 from torchlike._ops.cast import to_copy
 from torchlike._ops.view import is_conj, is_neg
@@ -99,15 +100,15 @@ def contiguous(self, memory_format=contiguous_format):
 def to(self, *args, **kwargs):
     """The tensor with another dtype and/or on another device; itself if nothing changes.
 
-    Forms: ``to(dtype)``, ``to(device, dtype)``, ``to(other)``; keywords ``non_blocking``, ``copy``,
-    ``memory_format``.
+    Forms: ``to(dtype)``, ``to(device, dtype)``, ``to(tensor)``; then ``non_blocking`` and ``copy``; keyword
+    ``memory_format``. The dtype may be one of Python's types, as in ``to(float)``. TypeError for other forms.
 
     >>> import torchlike as torch
     >>> torch.ones(1).to(torch.int64)
     tensor([1])
     """
-    device, dtype, copy = parse_to(*args, **kwargs)
-    return _to(self, device, dtype, copy, kwargs.get("memory_format"))
+    device, dtype, _, copy, memory_format = parse_to(args, kwargs)
+    return _to(self, device, dtype, copy, memory_format)
 
 
 def format_of(t):
@@ -123,25 +124,6 @@ def flat(t):
         restride(t, contiguous_strides(t.shape))
     t._view = t._storage.strides = None
     return t
-
-
-def parse_to(*args, device=None, dtype=None, non_blocking=False, copy=False, memory_format=None):
-    """(device, dtype, copy) of a ``to`` call; the first positional argument may be any of its forms."""
-    bools("to", non_blocking=non_blocking, copy=copy)
-    for i, x in enumerate(args):
-        if isinstance(x, Tensor):
-            device, dtype = x.device, x.dtype
-        elif isinstance(x, dtypes.dtype):
-            dtype = x
-        elif isinstance(x, bool):
-            copy = x if i and isinstance(args[i - 1], bool) else copy
-        elif x is not None:
-            device = devices.as_device(x, "to")
-    if dtype is not None:
-        dtype = dtypes.as_dtype(dtype)
-    if device is not None:
-        device = devices.as_device(device, "to")
-    return device, dtype, copy
 
 
 def _is_first(device, here):
@@ -212,10 +194,12 @@ def type_(self, dtype=None, non_blocking=False):
         dtype = dtypes.TENSOR_TYPES[name]
     if dtype is Tensor:
         dtype = dtypes.get_default_dtype()
-    if not isinstance(dtype, dtypes.dtype | type):
+    if isinstance(dtype, type):
+        raise ValueError(f"invalid type: {dtype.__name__!r}")
+    if not isinstance(dtype, dtypes.dtype):
         raise TypeError("dtype must be a type, str, or dtype object")
     try:
-        return _to(self, None if place is None else devices.device(place), dtypes.as_dtype(dtype))
+        return _to(self, None if place is None else devices.device(place), dtype)
     except devices.NotCompiled as error:  # PyTorch fails later than where it asks for CUDA by an AssertionError
         raise RuntimeError(str(error)) from None
 

@@ -44,10 +44,10 @@ def view(self, *args, size=None, dtype=None):
     tensor([[0, 1],
             [2, 3]])
     """
-    if dtype is None and len(args) == 1 and isinstance(args[0], dtypes.dtype):
+    if dtype is None and len(args) == 1 and isinstance(args[0], dtypes.dtype | type):
         dtype = args[0]
     if dtype is not None:
-        return call_view(views.view_dtype, (self,), (dtype,))
+        return call_view(views.view_dtype, (self,), (arguments.as_dtype("view", "dtype", dtype),))
     shape = _ints("view", args, size, "size")
     return call_view(views.view_, (self,), (shape,))
 

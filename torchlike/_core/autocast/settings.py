@@ -3,7 +3,7 @@
 from typing import Any, NamedTuple
 
 from torchlike._base.device import device
-from torchlike._base.dtypes import bfloat16, float16
+from torchlike._base.dtypes import as_dtype, bfloat16, float16
 from torchlike._base.dtypes import dtype as Dtype
 from torchlike._base.state import AUTOCAST, state
 
@@ -203,10 +203,7 @@ def set_autocast_dtype(device_type: str, dtype: Dtype) -> None:
     >>> torch.set_autocast_dtype("cpu", torch.bfloat16)
     """
     kind = kind_of("set_autocast_dtype", device_type)
-    if not isinstance(dtype, Dtype):
-        raise TypeError(
-            f"set_autocast_dtype(): argument 'dtype' (position 2) must be torch.dtype, not {type(dtype).__name__}"
-        )
+    dtype = as_dtype(dtype, "set_autocast_dtype")
     if kind in _DTYPES:
         settings = state.autocast or DEFAULT
         keep(settings.having(kind, kind in settings.on, dtype, settings.cache))

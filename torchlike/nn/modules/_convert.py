@@ -2,18 +2,13 @@
 
 import warnings
 from collections.abc import Callable
-from typing import Any
 
 from torchlike.__future__ import get_overwrite_module_params_on_conversion
 from torchlike._base.device import device as Device
-from torchlike._base.dtypes import dtype as Dtype
 from torchlike._base.state import no_grad
 from torchlike._core.tensor.tensor import Tensor
+from torchlike._functions.to_forms import parse_to
 from torchlike.nn.parameter import Parameter
-
-_FORMS = (
-    "to(device=None, dtype=None, non_blocking=False), to(dtype, non_blocking=False) or to(tensor, non_blocking=False)"
-)
 
 
 class ConvertMethods:
@@ -55,7 +50,9 @@ class ConvertMethods:
         >>> torch.nn.Linear(1, 1).to(torch.float64).weight.dtype
         torch.float64
         """
-        device, dtype, non_blocking, memory_format = _parse_to(args, kwargs)
+        device, dtype, non_blocking, copy, memory_format = parse_to(args, kwargs)
+        if copy:
+            raise RuntimeError(".to() does not accept copy argument")
         if dtype is not None:
             if not (dtype.is_floating_point or dtype.is_complex):
                 raise TypeError(
@@ -175,50 +172,3 @@ def _takes(old: Tensor, new: Tensor) -> bool:
     """Whether ``new`` becomes the data of ``old``; else another tensor takes the place of ``old``."""
     alike = new.is_meta == old.is_meta and new.layout == old.layout
     return alike and not get_overwrite_module_params_on_conversion()
-
-
-def _parse_to(args: tuple, kwargs: dict[str, Any]):
-    """(device, dtype, non_blocking, memory_format) from the arguments of ``Module.to``."""
-    if len(args) > 4:
-        raise TypeError(f"to() takes from 0 to 4 positional arguments but {len(args)} were given")
-    kwargs = dict(kwargs)
-    memory_format = kwargs.pop("memory_format", None)
-    first = args[0] if args else None
-    names: tuple[str, ...]
-    if isinstance(first, Tensor) or "tensor" in kwargs:
-        names = ("tensor", "non_blocking", "copy")
-    elif isinstance(first, Dtype):
-        names = ("dtype", "non_blocking", "copy")
-    else:
-        names = ("device", "dtype", "non_blocking", "copy")
-    given = dict(zip(names, args, strict=False))
-    if len(args) > len(names) or kwargs.keys() - set(names) or kwargs.keys() & given.keys():
-        raise _no_form(args, kwargs)
-    given.update(kwargs)
-    return *_checked_to(given, args, kwargs), memory_format
-
-
-def _checked_to(given: dict[str, Any], args, kwargs):
-    tensor, device, dtype = given.get("tensor"), given.get("device"), given.get("dtype")
-    non_blocking, copy = given.get("non_blocking", False), given.get("copy", False)
-    fits = (
-        isinstance(device, (str, int, Device, type(None)))
-        and isinstance(dtype, (Dtype, type(None)))
-        and isinstance(tensor, (Tensor, type(None)))
-        and isinstance(non_blocking, bool)
-        and isinstance(copy, bool)
-    )
-    if not fits or isinstance(device, bool):
-        raise _no_form(args, kwargs)
-    if copy:
-        raise RuntimeError(".to() does not accept copy argument")
-    if tensor is not None:
-        return tensor.device, tensor.dtype, non_blocking
-    return None if device is None else Device(device), dtype, non_blocking
-
-
-def _no_form(args, kwargs) -> TypeError:
-    got = [type(a).__name__ for a in args] + [f"{k}={type(v).__name__}" for k, v in kwargs.items()]
-    return TypeError(
-        f"to() received an invalid combination of arguments - got ({', '.join(got)}), but expected {_FORMS}"
-    )

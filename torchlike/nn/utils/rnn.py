@@ -11,7 +11,7 @@ from torchlike._core.conversion.convert import copied_array
 from torchlike._core.conversion.factories import full
 from torchlike._core.dispatch.dispatch import call
 from torchlike._core.tensor.tensor import Tensor
-from torchlike._functions.copy import parse_to
+from torchlike._functions.to_forms import parse_to
 from torchlike._ops import packed as ops
 from torchlike.interop.alias import missing_names
 
@@ -54,7 +54,7 @@ class PackedSequence(_Fields):
         data = self.data.to(*args, **kwargs)
         if data is self.data:
             return self
-        where = parse_to(*args, **kwargs)[0] or data.device
+        where = parse_to(args, kwargs).device or data.device
         order = (None if t is None else t.to(where) for t in (self.sorted_indices, self.unsorted_indices))
         return type(self)(data, self.batch_sizes, *order)
 
