@@ -2,10 +2,13 @@
 
 import collections
 import dataclasses
+import re
+import warnings
 
 import jax
 import pytest
 from both import agree, agree_error
+from story_kit import said
 
 import torchlike
 import torchlike.utils._pytree as pytree
@@ -52,6 +55,68 @@ def test_maps_of_several():
     agree(lambda t: t.utils._pytree.tree_map(lambda a, b: a - b, {"a": 1, "b": 2}, {"b": 10, "a": 20}))
     agree(lambda t: t.utils._pytree.tree_map_only((int, str), lambda v: v * 2, [1, "a", 2.5, None]))
     agree(lambda t: t.utils._pytree.tree_map_only(lambda v: v == 1, lambda v: "one", [1, 2]))
+
+
+OTHERS = [{"a": 2, "b": 3}, collections.OrderedDict(a=1, b=2), collections.defaultdict(int, b=1, a=2), [1, 2], (1, 2),
+          collections.deque([5]), collections.deque([6], maxlen=9), Point({"z": 2}, 3), {}, {"a": 1}]  # fmt: skip
+
+
+@pytest.mark.parametrize("tree", [*TREES, *OTHERS], ids=str)
+def test_containers_that_fit_each_other(tree):
+    """Dicts of all kinds do, in any order, and deques of any length; what is said where two do not."""
+
+    def fitted(t):
+        p = t.utils._pytree
+        spec, told = p.tree_structure(tree), []
+        for other in (*TREES, *OTHERS):
+            if not (isinstance(tree, dict) and isinstance(other, dict) and list(tree) != list(other)):
+                told.append(repr(p._broadcast_to_and_flatten(other, spec)))
+            told.append(said(lambda other=other: repr(p.tree_map(lambda a, b: (a, b), tree, other))))
+        return [re.sub(r"(mismatch; missing key).*", r"\1", x) for x in told]
+
+    agree(fitted)
+
+
+def test_a_tree_for_a_dict_is_read_by_its_keys():
+    """PyTorch reads it by places, so that ``in_dims`` of keys in another order are those of other arguments."""
+    spec = pytree.tree_structure({"a": [1, 2], "b": 3})
+    assert pytree._broadcast_to_and_flatten({"b": 0, "a": None}, spec) == [None, None, 0]
+    x = {"a": torchlike.ones(2, 3), "b": torchlike.arange(2.0)}
+    summed = torchlike.vmap(lambda d: d["a"].sum() + d["b"].sum(), in_dims=({"b": None, "a": 0},))(x)
+    assert summed.tolist() == [4.0, 4.0]
+
+
+def test_what_the_table_of_containers_says():
+    def told(t):
+        p = t.utils._pytree
+        kinds = {kind.__name__: p.SUPPORTED_NODES[kind] for kind in p.BUILTIN_TYPES}
+        x = {"tuple": (1,), "list": [1], "dict": {"a": 1}, "OrderedDict": collections.OrderedDict(a=1), "deque": [1],
+             "defaultdict": collections.defaultdict(int, a=1), "namedtuple": Point(1, 2)}  # fmt: skip
+        x["deque"] = collections.deque(x["deque"], maxlen=2)
+        return [(name, kinds[name]._fields, repr(kinds[name].flatten_with_keys_fn(x[name])),
+                 repr(kinds[name].unflatten_fn(*kinds[name].flatten_fn(x[name]))))
+                for name in sorted(kinds)]  # fmt: skip
+
+    agree(told)
+
+
+def test_the_old_name_of_registration():
+    def registered(t):
+        p, box, told = t.utils._pytree, type("Box", (), {}), []
+        for context in (1, 2):
+            with warnings.catch_warnings(record=True) as caught:
+                warnings.simplefilter("always")
+                p._register_pytree_node(box, lambda x, context=context: ([], context), lambda c, x: box(), None, str)
+            told.append((repr(p.tree_structure(box())), [(w.category, str(w.message)[-60:]) for w in caught]))
+        return told
+
+    agree(registered)
+
+
+def test_wrong_structures():
+    agree(lambda t: [said(lambda: t.utils._pytree.treespec_tuple([3])), said(lambda: t.utils._pytree.map_only(3)),
+                     said(lambda: t.utils._pytree.treespec_dict({"a": 3})),
+                     said(lambda: t.utils._pytree.tree_unflatten([1], 3))])  # fmt: skip
 
 
 def test_questions():

@@ -13,9 +13,9 @@ from torchlike._transforms.levels.nesting import _vmap_decrement_nesting, _vmap_
 from torchlike.func import vmap as vmap
 from torchlike.func._vmap import REPLACED, _mapped, _places
 from torchlike.func._vmap import _name as _get_name
-from torchlike.func._vmap import _spread as _broadcast_to_and_flatten
 from torchlike.interop.alias import missing_names
 from torchlike.utils._pytree import TreeSpec
+from torchlike.utils._pytree import _broadcast_to_and_flatten as _broadcast_to_and_flatten
 from torchlike.utils._pytree import tree_flatten as tree_flatten
 from torchlike.utils._pytree import tree_map as tree_map
 from torchlike.utils._pytree import tree_map_ as tree_map_

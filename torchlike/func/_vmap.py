@@ -11,7 +11,7 @@ from torchlike._core.tensor.tensor import Tensor
 from torchlike._functions.generator import default_generator
 from torchlike._transforms.levels.vmap import VmapLevel, lift, lowered_view
 from torchlike.func._arguments import made
-from torchlike.utils._pytree import TreeSpec, tree_flatten, tree_unflatten
+from torchlike.utils._pytree import TreeSpec, _broadcast_to_and_flatten, tree_flatten, tree_unflatten
 
 # Of torch._functorch.vmap: whether a program has put steps of its own there, and how vmap is made of these.
 REPLACED: list[Callable] = []
@@ -79,29 +79,6 @@ def _name(func: Callable) -> str:
     return repr(func)
 
 
-def _spread(tree: Any, spec: TreeSpec) -> list | None:
-    """A leaf for each of ``spec``, from a tree that may stop where it goes on; None where they do not fit."""
-    if tree is None or tree.__class__ is int:
-        return [tree] * spec.num_leaves
-    leaves, own = tree_flatten(tree)
-    if own.is_leaf():
-        return leaves * spec.num_leaves
-    if own.type is not spec.type or own.context != spec.context or own.num_children != spec.num_children:
-        return None
-    found, start = [], 0
-    for mine, theirs in zip(own.children(), spec.children(), strict=True):
-        if mine.is_leaf():
-            found += [leaves[start]] * theirs.num_leaves
-            start += 1
-            continue
-        part = _spread(mine.unflatten(leaves[start : start + mine.num_leaves]), theirs)
-        start += mine.num_leaves
-        if part is None:
-            return None
-        found += part
-    return found
-
-
 def _mapped(func: Callable, in_dims: Any, args: tuple) -> tuple:
     """(length of the mapped axes, axis of each leaf, the leaves, their structure), after the checks."""
     if not isinstance(in_dims, int | tuple):
@@ -115,7 +92,7 @@ def _mapped(func: Callable, in_dims: Any, args: tuple) -> tuple:
             "over a function with no inputs. The latter is unsupported."
         )
     flat, spec = tree_flatten(args)
-    dims = _spread(in_dims, spec)
+    dims = _broadcast_to_and_flatten(in_dims, spec)
     if dims is None:
         raise ValueError(
             f"{_where(func, in_dims)}: in_dims is not compatible with the structure of `inputs`. in_dims has structure "
@@ -184,7 +161,7 @@ def _places(name: str, out_dims: Any, spec: TreeSpec) -> list:
         )
     if isinstance(out_dims, tuple) and len(out_dims) == 1 and spec.is_leaf():
         out_dims = out_dims[0]
-    found = _spread(out_dims, spec)
+    found = _broadcast_to_and_flatten(out_dims, spec)
     if found is None:
         raise ValueError(
             f"vmap({name}, ..., out_dims={out_dims})(<inputs>): out_dims is not compatible with the structure of "

@@ -5,26 +5,26 @@ it: what :func:`register_pytree_node` registers is a node of ``jax.tree`` too, a
 here.
 """
 
-import dataclasses
 from collections import OrderedDict, defaultdict, deque, namedtuple
 from collections.abc import Callable, Iterable, Iterator
+from types import UnionType
 from typing import Any
 
 import jax
 
-from torchlike._core.tensor.size import Size
+from torchlike._base.frames import warn
 from torchlike.interop.alias import missing_names
-from torchlike.utils._pytree_nodes import _KINDS, _LEAVES, _WITH_KEYS, LeafSpec, PyTree, TreeSpec, _kind_of
+from torchlike.utils._pytree_keys import GetAttrKey as GetAttrKey
+from torchlike.utils._pytree_keys import KeyEntry as KeyEntry
+from torchlike.utils._pytree_keys import MappingKey as MappingKey
+from torchlike.utils._pytree_keys import SequenceKey as SequenceKey
+from torchlike.utils._pytree_nodes import _KINDS, _LEAVES, LeafSpec, PyTree, TreeSpec, _kind_of
+from torchlike.utils._pytree_nodes import BUILTIN_TYPES as BUILTIN_TYPES
+from torchlike.utils._pytree_nodes import STANDARD_DICT_TYPES as STANDARD_DICT_TYPES
 from torchlike.utils._pytree_nodes import SUPPORTED_NODES as SUPPORTED_NODES
+from torchlike.utils._pytree_nodes import NodeDef as NodeDef
 from torchlike.utils._pytree_nodes import _deregister_pytree_node as _deregister_pytree_node
-from torchlike.utils._pytree_nodes import _dict_flatten as _dict_flatten
-from torchlike.utils._pytree_nodes import _dict_unflatten as _dict_unflatten
 from torchlike.utils._pytree_nodes import _get_node_type as _get_node_type
-from torchlike.utils._pytree_nodes import _list_flatten as _list_flatten
-from torchlike.utils._pytree_nodes import _list_unflatten as _list_unflatten
-from torchlike.utils._pytree_nodes import _register_pytree_node as _register_pytree_node
-from torchlike.utils._pytree_nodes import _tuple_flatten as _tuple_flatten
-from torchlike.utils._pytree_nodes import _tuple_unflatten as _tuple_unflatten
 from torchlike.utils._pytree_nodes import is_namedtuple as is_namedtuple
 from torchlike.utils._pytree_nodes import is_namedtuple_class as is_namedtuple_class
 from torchlike.utils._pytree_nodes import is_namedtuple_instance as is_namedtuple_instance
@@ -32,8 +32,8 @@ from torchlike.utils._pytree_nodes import is_structseq as is_structseq
 from torchlike.utils._pytree_nodes import is_structseq_class as is_structseq_class
 from torchlike.utils._pytree_nodes import is_structseq_instance as is_structseq_instance
 from torchlike.utils._pytree_nodes import register_pytree_node as register_pytree_node
+from torchlike.utils._pytree_text import SUPPORTED_SERIALIZED_TYPES as SUPPORTED_SERIALIZED_TYPES
 from torchlike.utils._pytree_text import ConstantNode as ConstantNode
-from torchlike.utils._pytree_text import GetAttrKey as GetAttrKey
 from torchlike.utils._pytree_text import _register_namedtuple as _register_namedtuple
 from torchlike.utils._pytree_text import is_constant_class as is_constant_class
 from torchlike.utils._pytree_text import register_constant as register_constant
@@ -46,10 +46,15 @@ __getattr__ = missing_names(__name__)
 
 __all__ = [
     "Context",
+    "DumpableContext",
+    "FlattenFn",
+    "FromDumpableContextFn",
     "LeafSpec",
     "PyTree",
     "PyTreeSpec",
+    "ToDumpableContextFn",
     "TreeSpec",
+    "UnflattenFn",
     "is_namedtuple",
     "is_namedtuple_class",
     "is_namedtuple_instance",
@@ -83,6 +88,22 @@ __all__ = [
 
 _LEAF = LeafSpec()
 PyTreeSpec = TreeSpec
+Context = Any  # what a kind of container keeps beside its children
+DumpableContext = Any
+FlattenFn = Callable[[PyTree], tuple[list, Context]]
+UnflattenFn = Callable[[Iterable, Context], PyTree]
+ToDumpableContextFn = Callable[[Context], DumpableContext]
+FromDumpableContextFn = Callable[[DumpableContext], Context]
+
+_tuple_flatten, _tuple_unflatten, _tuple_flatten_with_keys = _KINDS[tuple][1:]
+_list_flatten, _list_unflatten, _list_flatten_with_keys = _KINDS[list][1:]
+_dict_flatten, _dict_unflatten, _dict_flatten_with_keys = _KINDS[dict][1:]
+_namedtuple_flatten, _namedtuple_unflatten, _namedtuple_flatten_with_keys = _KINDS[namedtuple][1:]
+_ordereddict_flatten, _ordereddict_unflatten, _ordereddict_flatten_with_keys = _KINDS[OrderedDict][1:]
+_odict_flatten, _odict_unflatten = _ordereddict_flatten, _ordereddict_unflatten
+_defaultdict_flatten, _defaultdict_unflatten, _defaultdict_flatten_with_keys = _KINDS[defaultdict][1:]
+_deque_flatten, _deque_unflatten, _deque_flatten_with_keys = _KINDS[deque][1:]
+_is_namedtuple_instance = is_namedtuple_instance
 
 
 def tree_flatten(tree: PyTree, is_leaf: Callable[[PyTree], bool] | None = None) -> tuple[list, TreeSpec]:
@@ -126,7 +147,7 @@ def _flatten(tree: PyTree, leaves: list, is_leaf: Callable[[PyTree], bool] | Non
 def tree_unflatten(leaves: Iterable, treespec: TreeSpec) -> PyTree:
     """The container of a structure that holds ``leaves``; ValueError if their number does not fit."""
     if not isinstance(treespec, TreeSpec):
-        raise TypeError(f"tree_unflatten: expected `treespec` to be a TreeSpec, got {type(treespec).__name__}")
+        raise TypeError(f"Expected `treespec` to be an instance of PyTreeSpec but got item of type {type(treespec)}.")
     return treespec.unflatten(leaves)
 
 
@@ -145,68 +166,17 @@ def tree_structure(tree: PyTree, is_leaf: Callable[[PyTree], bool] | None = None
     return tree_flatten(tree, is_leaf)[1]
 
 
-@dataclasses.dataclass(frozen=True)
-class MappingKey:
-    """A step of a path: into a mapping."""
-
-    key: Any
-
-    def __str__(self) -> str:
-        return f"[{self.key!r}]"
-
-    def get(self, mapping: Any) -> Any:
-        """What stands at the key."""
-        return mapping[self.key]
-
-
-@dataclasses.dataclass(frozen=True)
-class SequenceKey:
-    """A step of a path: into a sequence."""
-
-    idx: int
-
-    def __str__(self) -> str:
-        return f"[{self.idx!r}]"
-
-    def get(self, sequence: Any) -> Any:
-        """What stands at the index."""
-        return sequence[self.idx]
-
-
-def _dict_flatten_with_keys(d: dict) -> tuple[list[tuple[MappingKey, Any]], list]:
-    values, keys = _dict_flatten(d)
-    return [(MappingKey(k), v) for k, v in zip(keys, values, strict=True)], keys
-
-
-def _list_flatten_with_keys(d: list) -> tuple[list[tuple[SequenceKey, Any]], None]:
-    return [(SequenceKey(i), v) for i, v in enumerate(d)], None
-
-
-def _keys(tree: PyTree, cls: type, context: Any, count: int) -> list:
-    """The steps from a container to its children."""
-    if cls in _WITH_KEYS:
-        return [key for key, _ in _WITH_KEYS[cls](tree)[0]]
-    if cls is namedtuple:
-        return [GetAttrKey(name) for name in tree._fields]
-    if cls in (dict, OrderedDict, defaultdict):
-        return [MappingKey(key) for key in tree]
-    if cls not in SUPPORTED_NODES and not issubclass(cls, tuple):
-        return [path[0] for path, _ in jax.tree_util.tree_flatten_with_path(tree, is_leaf=lambda x: x is not tree)[0]]
-    if cls in (list, tuple, deque, Size) or cls.__module__ == "torch.return_types":
-        return [SequenceKey(i) for i in range(count)]
-    raise ValueError(
-        f"Did not find a flatten_with_keys_fn for type: {cls}. Please pass a flatten_with_keys_fn argument to "
-        "register_pytree_node."
-    )
-
-
 def _paths(tree: PyTree, path: tuple, is_leaf: Callable[[PyTree], bool] | None) -> Iterator[tuple[tuple, Any]]:
     found = None if is_leaf is not None and is_leaf(tree) else _kind_of(tree)
     if found is None:
         yield path, tree
         return
-    children, context = found[1].flatten_fn(tree)
-    for key, child in zip(_keys(tree, found[0], context, len(children)), children, strict=True):
+    if found[1].flatten_with_keys_fn is None:
+        raise ValueError(
+            f"Did not find a flatten_with_keys_fn for type: {found[0]}. Please pass a flatten_with_keys_fn argument to "
+            "register_pytree_node."
+        )
+    for key, child in found[1].flatten_with_keys_fn(tree)[0]:
         yield from _paths(child, (*path, key), is_leaf)
 
 
@@ -270,7 +240,6 @@ def tree_is_leaf(tree: PyTree, is_leaf: Callable[[PyTree], bool] | None = None) 
 
 
 _is_leaf = tree_is_leaf
-Context = Any  # what a kind of container keeps beside its children
 
 
 def tree_map(func: Callable, tree: PyTree, *rests: PyTree, is_leaf: Callable[[PyTree], bool] | None = None) -> PyTree:
@@ -293,19 +262,19 @@ def tree_map_(func: Callable, tree: PyTree, *rests: PyTree, is_leaf: Callable[[P
 
 def _only(type_or_types: Any, func: Callable) -> Callable:
     """``func`` for leaves of these types (or for which this predicate holds); the others stay as they are."""
-    by_type = isinstance(type_or_types, type | tuple) or not callable(type_or_types)
+    by_type = isinstance(type_or_types, type | tuple | UnionType)
     return lambda x: func(x) if (isinstance(x, type_or_types) if by_type else type_or_types(x)) else x
 
 
 def tree_map_only(
-    type_or_types: Any, func: Callable, tree: PyTree, is_leaf: Callable[[PyTree], bool] | None = None
+    type_or_types: Any, /, func: Callable, tree: PyTree, is_leaf: Callable[[PyTree], bool] | None = None
 ) -> PyTree:
     """As :func:`tree_map`, for the leaves of some types; the first argument may also be a predicate."""
     return tree_map(_only(type_or_types, func), tree, is_leaf=is_leaf)
 
 
 def tree_map_only_(
-    type_or_types: Any, func: Callable, tree: PyTree, is_leaf: Callable[[PyTree], bool] | None = None
+    type_or_types: Any, /, func: Callable, tree: PyTree, is_leaf: Callable[[PyTree], bool] | None = None
 ) -> PyTree:
     """As :func:`tree_map_`, for the leaves of some types."""
     return tree_map_(_only(type_or_types, func), tree, is_leaf=is_leaf)
@@ -322,14 +291,14 @@ def tree_any(pred: Callable, tree: PyTree, is_leaf: Callable[[PyTree], bool] | N
 
 
 def tree_all_only(
-    type_or_types: Any, pred: Callable, tree: PyTree, is_leaf: Callable[[PyTree], bool] | None = None
+    type_or_types: Any, /, pred: Callable, tree: PyTree, is_leaf: Callable[[PyTree], bool] | None = None
 ) -> bool:
     """Whether ``pred`` holds for all leaves of some types."""
     return all(pred(x) for x in tree_iter(tree, is_leaf) if isinstance(x, type_or_types))
 
 
 def tree_any_only(
-    type_or_types: Any, pred: Callable, tree: PyTree, is_leaf: Callable[[PyTree], bool] | None = None
+    type_or_types: Any, /, pred: Callable, tree: PyTree, is_leaf: Callable[[PyTree], bool] | None = None
 ) -> bool:
     """Whether ``pred`` holds for some leaf of some types."""
     return any(pred(x) for x in tree_iter(tree, is_leaf) if isinstance(x, type_or_types))
@@ -337,6 +306,8 @@ def tree_any_only(
 
 def map_only(type_or_types: Any, /) -> Callable[[Callable], Callable]:
     """A decorator: the function for leaves of these types (or for which this predicate holds), others left alone."""
+    if not (isinstance(type_or_types, type | tuple | UnionType) or callable(type_or_types)):
+        raise TypeError("Argument must be a type, a tuple of types, or a callable.")
     return lambda func: _only(type_or_types, func)
 
 
@@ -357,13 +328,44 @@ def treespec_leaf() -> TreeSpec:
 
 def treespec_tuple(iterable: Iterable[TreeSpec] = (), /) -> TreeSpec:
     """The structure of a tuple with these structures within."""
-    return TreeSpec(tuple, None, tuple(iterable))
+    given = list(iterable)
+    if not all(isinstance(spec, TreeSpec) for spec in given):
+        raise ValueError(f"Expected a tuple of TreeSpec values, got: {given!r}.")
+    return TreeSpec(tuple, None, tuple(given))
 
 
 def treespec_dict(mapping: Any = (), /, **kwargs: TreeSpec) -> TreeSpec:
     """The structure of a dict with these structures within."""
     given = dict(mapping, **kwargs)
+    if not all(isinstance(spec, TreeSpec) for spec in given.values()):
+        raise ValueError(f"Expected a dictionary of TreeSpec values, got: {given!r}.")
     return TreeSpec(dict, list(given), tuple(given.values()))
+
+
+def _private_register_pytree_node(cls: type, flatten_fn: FlattenFn, unflatten_fn: UnflattenFn, **kwargs: Any) -> None:
+    """As :func:`register_pytree_node`, but in the place of an earlier registration, of which it warns."""
+    if cls in _KINDS:
+        warn(f"{cls} is already registered as pytree node. Overwriting the previous registration.")
+        _deregister_pytree_node(cls)
+    register_pytree_node(cls, flatten_fn, unflatten_fn, **kwargs)
+
+
+def _register_pytree_node(
+    cls: type,
+    flatten_fn: FlattenFn,
+    unflatten_fn: UnflattenFn,
+    to_str_fn: Callable | None = None,
+    maybe_from_str_fn: Callable | None = None,
+    **kwargs: Any,
+) -> None:
+    """The old :func:`register_pytree_node`, which warns."""
+    where = "torch.utils._pytree"
+    warn(f"`{where}._register_pytree_node` is deprecated. Please use `{where}.register_pytree_node` instead.",
+         FutureWarning)  # fmt: skip
+    if to_str_fn is not None or maybe_from_str_fn is not None:
+        warn("`to_str_fn` and `maybe_from_str_fn` is deprecated. Please use `to_dumpable_context` and "
+             "`from_dumpable_context` instead.", FutureWarning)  # fmt: skip
+    _private_register_pytree_node(cls, flatten_fn, unflatten_fn, **kwargs)
 
 
 def _broadcast_to_and_flatten(
@@ -377,11 +379,11 @@ def _broadcast_to_and_flatten(
     """
     if tree_is_leaf(tree, is_leaf):
         return [tree] * treespec.num_leaves
-    kind = _kind_of(tree)
-    if treespec.is_leaf() or kind is None or kind[0] is not treespec.type:
+    if treespec.is_leaf():
         return None
-    children, context = kind[1].flatten_fn(tree)
-    if len(children) != treespec.num_children or context != treespec.context:
+    try:
+        children = treespec._parts(tree)
+    except ValueError:
         return None
     found: list = []
     for child, spec in zip(children, treespec.children(), strict=True):

@@ -19,56 +19,85 @@ import jax
 from torchlike._core.tensor.size import Size
 from torchlike._core.tensor.tensor import Tensor
 from torchlike._transforms.capture.structure import WHOLE
+from torchlike.utils._pytree_keys import GetAttrKey, MappingKey, SequenceKey
 
 PyTree = Any
 
 
-class _Kind(NamedTuple):
+class NodeDef(NamedTuple):
     """How the containers of one type come apart: ``flatten(x) -> (children, context)``, and back."""
 
+    type: Any
     flatten_fn: Callable[[Any], tuple[list, Any]]
     unflatten_fn: Callable[[Iterable, Any], Any]
+    flatten_with_keys_fn: Callable[[Any], tuple[list[tuple[Any, Any]], Any]] | None
 
 
-def _of_dict(make: Callable[[Any, list], Any]) -> _Kind:
-    return _Kind(
-        lambda d: (list(d.values()), list(d)),
-        lambda values, keys: make(keys, list(zip(keys, values, strict=True))),
+def _kept(cls: Any, flatten: Callable, unflatten: Callable, keys: Callable[[Any, list], Iterable]) -> NodeDef:
+    """A kind of container whose children stand at ``keys(x, children)``."""
+
+    def with_keys(d: Any) -> tuple[list[tuple[Any, Any]], Any]:
+        children, context = flatten(d)
+        return list(zip(keys(d, children), children, strict=True)), context
+
+    return NodeDef(cls, flatten, unflatten, with_keys)
+
+
+def _sequence(cls: Any, make: Callable, context: Callable[[Any], Any] = lambda d: None) -> NodeDef:
+    return _kept(
+        cls,
+        lambda d: (list(d), context(d)),
+        lambda values, context: make(values, context),
+        lambda d, children: map(SequenceKey, range(len(children))),
     )
 
 
-_KINDS: dict[type, _Kind] = {
-    tuple: _Kind(lambda x: (list(x), None), lambda children, _: tuple(children)),
-    list: _Kind(lambda x: (list(x), None), lambda children, _: list(children)),
-    dict: _of_dict(lambda keys, pairs: dict(pairs)),
-    OrderedDict: _of_dict(lambda keys, pairs: OrderedDict(pairs)),
-    defaultdict: _Kind(
-        lambda d: (list(d.values()), [d.default_factory, list(d)]),
-        lambda values, context: defaultdict(context[0], zip(context[1], values, strict=True)),
+def _mapping(cls: Any, make: Callable, context: Callable[[Any], Any] = list) -> NodeDef:
+    return _kept(
+        cls, lambda d: (list(d.values()), context(d)), lambda values, context: make(values, context),
+        lambda d, children: map(MappingKey, d),
+    )  # fmt: skip
+
+
+def _pairs(values: Iterable, keys: list) -> Iterator:
+    return zip(keys, values, strict=True)
+
+
+_KINDS: dict[Any, NodeDef] = {
+    tuple: _sequence(tuple, lambda values, _: tuple(values)),
+    list: _sequence(list, lambda values, _: list(values)),
+    dict: _mapping(dict, lambda values, keys: dict(_pairs(values, keys))),
+    namedtuple: _kept(
+        namedtuple,
+        lambda d: (list(d), type(d)),
+        lambda values, context: context(*values),
+        lambda d, _: map(GetAttrKey, d._fields),
     ),
-    deque: _Kind(lambda x: (list(x), x.maxlen), lambda children, maxlen: deque(children, maxlen)),
-    Size: _Kind(lambda x: (list(x), None), lambda children, _: tuple(children)),
+    OrderedDict: _mapping(OrderedDict, lambda values, keys: OrderedDict(_pairs(values, keys))),
+    defaultdict: _mapping(
+        defaultdict,
+        lambda values, context: defaultdict(context[0], _pairs(values, context[1])),
+        lambda d: [d.default_factory, list(d)],
+    ),
+    deque: _sequence(deque, deque, lambda d: d.maxlen),
+    Size: _sequence(Size, lambda values, _: tuple(values)),
 }
+STANDARD_DICT_TYPES = frozenset((dict, OrderedDict, defaultdict))
+BUILTIN_TYPES = frozenset((tuple, list, namedtuple, deque)) | STANDARD_DICT_TYPES
 SUPPORTED_NODES = _KINDS
-"""The types that come apart; tuples with names do too."""
-_dict_flatten, _dict_unflatten = _KINDS[dict]
-_list_flatten, _list_unflatten = _KINDS[list]
-_tuple_flatten, _tuple_unflatten = _KINDS[tuple]
-_NAMED = _Kind(lambda x: (list(x), type(x)), lambda children, cls: cls(*children))
+"""The types that come apart; ``namedtuple`` stands for every tuple with names."""
 
 
-_WITH_KEYS: dict[type, Callable[[Any], tuple[list[tuple[Any, Any]], Any]]] = {}  # of classes that users register
-
-
-class _Written(NamedTuple):
+class _SerializeNodeDef(NamedTuple):
     """How a kind of container is written: its name, and its context as what JSON can hold, and back."""
 
-    name: str
-    dump: Callable[[Any], Any] | None
-    load: Callable[[Any], Any] | None
+    typ: Any
+    serialized_type_name: str
+    to_dumpable_context: Callable[[Any], Any] | None
+    from_dumpable_context: Callable[[Any], Any] | None
 
 
-_WRITTEN: dict[Any, _Written] = {}
+_WRITTEN: dict[Any, _SerializeNodeDef] = {}
 _lock = threading.RLock()
 
 
@@ -99,11 +128,9 @@ def register_pytree_node(
             raise ValueError(
                 f"Both to_dumpable_context and from_dumpable_context for {cls} must be None or registered."
             )
-        _KINDS[cls] = _Kind(flatten_fn, unflatten_fn)
-        if flatten_with_keys_fn is not None:
-            _WITH_KEYS[cls] = flatten_with_keys_fn
+        _KINDS[cls] = NodeDef(cls, flatten_fn, unflatten_fn, flatten_with_keys_fn)
         if serialized_type_name is not None:
-            _WRITTEN[cls] = _Written(serialized_type_name, to_dumpable_context, from_dumpable_context)
+            _WRITTEN[cls] = _SerializeNodeDef(cls, serialized_type_name, to_dumpable_context, from_dumpable_context)
         _share(cls)
 
 
@@ -128,7 +155,7 @@ class _Context:
         return repr(self.value)
 
 
-_SHARED: dict[type, _Kind] = {}  # classes that jax has from here, as they were registered last
+_SHARED: dict[type, NodeDef] = {}  # classes that jax has from here, as they were registered last
 
 
 def _share(cls: type) -> None:
@@ -155,11 +182,8 @@ def _deregister_pytree_node(cls: type) -> None:
     with _lock:
         if cls not in _KINDS:
             raise KeyError(cls)
-        for registry in (_KINDS, _WITH_KEYS, _WRITTEN):
+        for registry in (_KINDS, _WRITTEN):
             registry.pop(cls, None)  # type: ignore[attr-defined]
-
-
-_register_pytree_node = register_pytree_node  # its old name
 
 
 def _get_node_type(tree: object) -> type:
@@ -207,7 +231,7 @@ def is_structseq(obj: object) -> bool:
     return is_structseq_class(obj if isinstance(obj, type) else type(obj))
 
 
-def _kind_of(x: object) -> tuple[Any, _Kind] | None:
+def _kind_of(x: object) -> tuple[Any, NodeDef] | None:
     cls = type(x)
     found = _KINDS.get(cls)
     if found is not None:
@@ -219,7 +243,7 @@ def _kind_of(x: object) -> tuple[Any, _Kind] | None:
         return (cls, _OF_JAX) if theirs else None
     if cls.__module__ == "torch.return_types":
         return cls, _result(cls)
-    return (namedtuple, _NAMED) if is_namedtuple_instance(x) else None
+    return (namedtuple, _KINDS[namedtuple]) if is_namedtuple_instance(x) else None
 
 
 _LEAVES = frozenset((Tensor, int, float, bool, complex, str, bytes, type(None)))
@@ -230,20 +254,30 @@ def _one_level(x: Any) -> tuple[list, Any]:
     return jax.tree_util.tree_flatten(x, is_leaf=lambda y: y is not x)
 
 
-_OF_JAX = _Kind(_one_level, lambda children, structure: jax.tree_util.tree_unflatten(structure, children))
+def _one_level_with_keys(x: Any) -> tuple[list, Any]:
+    found, structure = jax.tree_util.tree_flatten_with_path(x, is_leaf=lambda y: y is not x)
+    return [(path[0], child) for path, child in found], structure
 
 
-def kind_of_type(cls: Any) -> _Kind:
+_OF_JAX = NodeDef(
+    None,
+    _one_level,
+    lambda children, structure: jax.tree_util.tree_unflatten(structure, children),
+    _one_level_with_keys,
+)
+
+
+def kind_of_type(cls: Any) -> NodeDef:
     """How the containers of a structure's type come apart."""
-    found = _NAMED if cls is namedtuple else _KINDS.get(cls)
+    found = _KINDS.get(cls)
     if found is not None:
         return found
     return _result(cls) if issubclass(cls, tuple) else _OF_JAX
 
 
 @functools.cache
-def _result(cls: Any) -> _Kind:
-    return _Kind(lambda x: (list(x), None), lambda children, _: cls(tuple(children)))
+def _result(cls: Any) -> NodeDef:
+    return _sequence(cls, lambda values, _: cls(tuple(values)))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -270,7 +304,7 @@ class TreeSpec:
 
     def child(self, index: int) -> "TreeSpec":
         """One of the structures within."""
-        return self._children[index]
+        return self.children()[index]
 
     @functools.cached_property
     def num_leaves(self) -> int:
@@ -305,20 +339,33 @@ class TreeSpec:
         return kind.unflatten_fn(children, self.context)
 
     def flatten_up_to(self, tree: PyTree) -> list:
-        """The parts of ``tree`` that stand where this structure has leaves; ValueError where it differs above them."""
+        """The parts of ``tree`` that stand where this structure has leaves; ValueError where it differs above them.
+
+        Dicts of all kinds fit each other, in whatever order their keys are, and deques of any ``maxlen``.
+        """
         if self.is_leaf():
             return [tree]
+        children = self._parts(tree)
+        return [leaf for c, child in zip(self._children, children, strict=True) for leaf in c.flatten_up_to(child)]
+
+    def _parts(self, tree: PyTree) -> list:
+        """The children of a container that fits this structure."""
         found = _kind_of(tree)
-        if found is None or found[0] is not self.type:
-            raise ValueError(f"Node type mismatch; expected {self.type}, but got {type(tree)}.")
+        kind = type(tree) if found is None else found[0]
+        dicts = self.type in STANDARD_DICT_TYPES and kind in STANDARD_DICT_TYPES
+        if found is None or not (dicts or kind is self.type):
+            what = "Node type" if self.type in BUILTIN_TYPES else "Type"
+            raise ValueError(f"{what} mismatch; expected {self.type}, but got {kind}.")
         children, context = found[1].flatten_fn(tree)
-        if isinstance(tree, dict):
-            children, context = self._in_order(tree), self.context
         if len(children) != len(self._children):
             raise ValueError(f"Node arity mismatch; expected {len(self._children)}, but got {len(children)}.")
-        if context != self.context:
-            raise ValueError(f"Node context mismatch for {self.type}; expected {self.context}, but got {context}.")
-        return [leaf for c, child in zip(self._children, children, strict=True) for leaf in c.flatten_up_to(child)]
+        if dicts:
+            return self._in_order(tree)
+        if kind is not deque and context != self.context:
+            raise ValueError(
+                f"Node context mismatch for node type {self.type}; expected {self.context}, but got {context}."
+            )
+        return children
 
     def _in_order(self, tree: dict) -> list:
         """The values of ``tree`` in the order of this structure's keys."""

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from torchlike._base.frames import warn
 from torchlike._core.tensor.size import Size
+from torchlike.utils._pytree_keys import GetAttrKey
 from torchlike.utils._pytree_nodes import (
     _KINDS,
     _WRITTEN,
@@ -17,7 +18,7 @@ from torchlike.utils._pytree_nodes import (
     TreeSpec,
     _deregister_pytree_node,
     _lock,
-    _Written,
+    _SerializeNodeDef,
     register_pytree_node,
 )
 
@@ -59,18 +60,20 @@ def _to_named(name: str) -> Any:
     return found[0]
 
 
-_WRITTEN.update(
-    {
-        tuple: _Written("builtins.tuple", None, None),
-        list: _Written("builtins.list", None, None),
-        dict: _Written("builtins.dict", None, None),
-        OrderedDict: _Written("collections.OrderedDict", None, None),
-        defaultdict: _Written("collections.defaultdict", _of_defaultdict, _to_defaultdict),
-        deque: _Written("collections.deque", None, None),
-        Size: _Written("torch.Size", None, None),
-        namedtuple: _Written("collections.namedtuple", _of_named, _to_named),
-    }
-)
+for _kind, _name, _dump, _load in (
+    (tuple, "builtins.tuple", None, None),
+    (list, "builtins.list", None, None),
+    (dict, "builtins.dict", None, None),
+    (OrderedDict, "collections.OrderedDict", None, None),
+    (defaultdict, "collections.defaultdict", _of_defaultdict, _to_defaultdict),
+    (deque, "collections.deque", None, None),
+    (Size, "torch.Size", None, None),
+    (namedtuple, "collections.namedtuple", _of_named, _to_named),
+):
+    _WRITTEN[_kind] = _SerializeNodeDef(_kind, _name, _dump, _load)
+
+
+SUPPORTED_SERIALIZED_TYPES = _WRITTEN
 
 
 def treespec_dumps(treespec: TreeSpec, protocol: int | None = None) -> str:
@@ -102,8 +105,12 @@ def _written(spec: TreeSpec) -> dict:
             f"No registered serialization name for {spec.type} found. Please update your _register_pytree_node call "
             "with a `serialized_type_name` kwarg."
         )
-    context = how.dump(spec.context) if how.dump is not None else _text_of(spec.context)
-    return {"type": how.name, "context": context, "children_spec": [_written(c) for c in spec.children()]}
+    context = how.to_dumpable_context(spec.context) if how.to_dumpable_context is not None else _text_of(spec.context)
+    return {
+        "type": how.serialized_type_name,
+        "context": context,
+        "children_spec": [_written(c) for c in spec.children()],
+    }
 
 
 def _text_of(context: Any) -> str:
@@ -114,6 +121,10 @@ def _text_of(context: Any) -> str:
             "Unable to serialize context. Please make the context json dump-able, or register a custom serializer "
             "using _register_pytree_node."
         ) from error
+
+
+def _of_text(text: str) -> Any:
+    return json.loads(text, object_hook=_to_enum)
 
 
 def _of_enum(x: Any) -> Any:
@@ -147,12 +158,16 @@ def _read(found: dict) -> TreeSpec:
     name = found["type"]
     if name is None and found["context"] is None and not found["children_spec"]:
         return LeafSpec()
-    kinds = [kind for kind, how in _WRITTEN.items() if how.name == name]
+    kinds = [kind for kind, how in _WRITTEN.items() if how.serialized_type_name == name]
     if not kinds:
         raise NotImplementedError(f"Deserializing {name} in pytree is not registered.")
     how = _WRITTEN[kinds[0]]
     given = found["context"]
-    context = how.load(given) if how.load is not None else json.loads(given, object_hook=_to_enum)
+    context = (
+        how.from_dumpable_context(given)
+        if how.from_dumpable_context is not None
+        else json.loads(given, object_hook=_to_enum)
+    )
     return TreeSpec(kinds[0], context, tuple(_read(c) for c in found["children_spec"]))
 
 
@@ -243,27 +258,14 @@ def _fields(cls: type, names: Sequence[str] | None, dropped: set[str]) -> list[s
     names = own if names is None else names
     if missing := set(own) - set(names) - dropped:
         raise ValueError(
-            f"field_names does not include all dataclass fields. Missing fields in `field_names`: {missing}"
+            f"field_names does not include all dataclass fields. Missing fields in `field_names`: {missing}. Add them "
+            "there, or to `drop_field_names` if they are no parts of the container."
         )
     if unknown := set(names) - set(own):
         raise ValueError(
             f"field_names does not include all dataclass fields. Unexpected fields in `field_names`: {unknown}"
         )
     return list(names)
-
-
-@dataclasses.dataclass(frozen=True)
-class GetAttrKey:
-    """A step of a path: to an attribute."""
-
-    name: str
-
-    def __str__(self) -> str:
-        return f".{self.name}"
-
-    def get(self, obj: Any) -> Any:
-        """The attribute."""
-        return getattr(obj, self.name)
 
 
 class ConstantNode(NamedTuple):
