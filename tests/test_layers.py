@@ -23,7 +23,8 @@ _utils
 _tensor storage
 version
 torch_version
-interop _functions _later _setup types utils._pytree_nodes
+interop _functions _later _setup types utils._pytree_keys
+utils._pytree_nodes
 utils._pytree_text
 utils._pytree utils._checkpoint_selective
 futures _streams _formerly _below _dispatch utils._triton utils._foreach_utils
@@ -48,7 +49,8 @@ distributed.checkpoint distributed.optim distributed.algorithms
 jit distributions hub fx ao
 quantization nn.quantized nn.qat nn.intrinsic
 _functorch.partitioners
-_functorch.aot_autograd
+_functorch.aot_autograd _functorch.config
+_functorch.compilers
 functorch _library _inductor utils.flop_counter distributed.pipelining
 _C library _higher_order_ops
 _VF

@@ -149,8 +149,9 @@ def test_functorch_is_known_beside_torch(monkeypatch):
         assert functorch is torchlike.functorch
         assert importlib.import_module("functorch.experimental").jacfwd is torchlike.func.jacfwd
         assert importlib.import_module("functorch.compile").nop is torchlike.functorch.compile.nop
-        with pytest.raises(ModuleNotFoundError, match="does not have the module functorch.dim yet"):
-            importlib.import_module("functorch.dim")
+        dim = importlib.import_module("functorch.dim")
+        with pytest.raises(NotImplementedError, match=r"functorch.dim.dims: .* use vmap"):
+            dim.dims(2)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             assert functorch.vmap(torchlike.neg)(torchlike.ones(2)).tolist() == [-1.0, -1.0]
@@ -320,3 +321,45 @@ def test_what_compiles_and_what_cuts_graphs():
         module.aot_module_simplified(max, module.nop)
     with pytest.raises(AttributeError, match="aot_functoin"):
         getattr(module, "aot_functoin")  # noqa: B009
+
+
+def test_settings_of_functorch():
+    def settings(t):
+        config = part(t, "config")
+        before = config.donated_buffer
+        with config.patch(donated_buffer=not before, activation_memory_budget=0.5):
+            within = config.donated_buffer, config.activation_memory_budget
+        wrong = said(lambda: config.no_such_setting, "no_such_setting does not exist")
+        values = {k: v for k, v in config.get_config_copy().items() if k.islower() and not k.startswith("_save")}
+        return before, within, config.donated_buffer, wrong, sorted(values.items(), key=str)
+
+    agree(settings)
+
+
+@pytest.mark.parametrize("name", ["pyfunctorch.retrieve_all_functorch_interpreters", "compilers.ts_compile",
+                                  "autograd_function.custom_function_call"])  # fmt: skip
+def test_parts_that_are_not_here(name):
+    module, _, what = name.partition(".")
+    with pytest.raises(NotImplementedError, match=f"torch._functorch.{name}: "):
+        getattr(part(torchlike, module), what)()
+
+
+def test_a_compiler_that_prints(capsys):
+    x = torchlike.ones(2, requires_grad=True)
+    compilers = part(torchlike, "compilers")
+    fn = importlib.import_module("torchlike.functorch.compile").aot_function
+    fn(lambda v: v.sin().sum(), fw_compiler=compilers.print_compile, bw_compiler=compilers.nop)(x).backward()
+    assert "torch.ops.aten.sin.default" in capsys.readouterr().out
+    assert x.grad.equal(x.detach().cos())
+
+
+def test_control_flow_of_functorch():
+    flow = importlib.import_module("torchlike.functorch.experimental.control_flow")
+    x = torchlike.arange(3.0)
+    assert flow.cond(x.sum() > 1, torchlike.sin, torchlike.cos, (x,)).equal(x.sin())
+    assert flow.map(lambda row: row * 2, x).equal(x * 2)
+
+
+def test_custom_functions_at_a_single_level():
+    with part(torchlike, "utils").enable_single_level_autograd_function():
+        assert torchlike.func.grad(lambda v: v.sin())(torchlike.zeros(())).item() == 1.0

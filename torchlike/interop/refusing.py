@@ -29,7 +29,7 @@ def refusing(module: str, why: str) -> Callable[[str], Any]:
     Traceback (most recent call last):
     NotImplementedError: torch.ao.Observer: there is none
     """
-    public = THEIRS + module[len(OURS) :]
+    public = module[len(OURS) + 1 :] if module.startswith(f"{OURS}.functorch.") else THEIRS + module[len(OURS) :]
 
     def __getattr__(name: str) -> Any:
         if name.startswith("__") or name in PROBES or is_theirs(public, name) is False:
