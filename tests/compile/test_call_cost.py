@@ -13,7 +13,9 @@ from jax.experimental.layout import Format, Layout
 
 import torchlike as torch
 from torchlike import nn
+from torchlike._executor import direct as direct_calls
 from torchlike._executor.direct import Direct
+from torchlike._executor.pending import kind_of, pending
 from torchlike._transforms.capture import numbers as inputs
 from torchlike._transforms.capture import program as programs
 from torchlike._transforms.capture.capture import Trace
@@ -493,6 +495,56 @@ def test_a_program_that_is_called_again_has_its_executable(fewest, monkeypatch):
     results = [step(torch.full((3,), float(k))).tolist() for k in range(6)]
     ((_, program),) = [pair for pairs in step.programs.values() for pair in pairs]
     assert direct_of(program) and results == [[2.0 * total] * 3 for total in (0, 1, 3, 6, 10, 15)]
+
+
+def turned(x):
+    """The array of a tensor, in another memory layout."""
+    array = x.jax()
+    return jax.device_put(array, Format(Layout(major_to_minor=(1, 0)), array.sharding))
+
+
+def waiting(x):
+    """The array as what was recorded, and has been computed."""
+    value = pending(kind_of(x.jax().aval, x.jax().sharding), None)
+    value.array = x._storage.value
+    return value
+
+
+# What happens to a tensor between two calls of a program that has computed its value twice.
+BETWEEN = {
+    "nothing": lambda x: None,
+    "a number": lambda x: x.__setitem__((0, 1), 7.0),
+    "a copy": lambda x: x.copy_(torch.ones(2, 3)),
+    "another layout": lambda x: x.copy_(torch.from_jax_array(turned(x))),
+    "data in another layout": lambda x: setattr(x, "data", torch.from_jax_array(turned(x))),
+    "numpy": lambda x: x.numpy().__setitem__(0, 5),
+    "another program": lambda x: torch.compile(lambda: (x.mul_(3), None)[1])(),
+    "a value that was recorded": lambda x: setattr(x._storage, "value", waiting(x)),
+}
+
+
+@pytest.mark.parametrize("fewest", [0, 64])  # what it replaces is overwritten, or not
+@pytest.mark.parametrize("name", BETWEEN)
+def test_values_that_a_program_has_computed_are_not_looked_at_again(name, fewest, monkeypatch):
+    monkeypatch.setattr(programs, "_FEW", fewest)
+    monkeypatch.setattr(programs, "_MANY", 3)
+    looked = []
+    monkeypatch.setattr(direct_calls, "_kind", lambda a, kind=direct_calls._kind: (looked.append(a), kind(a))[1])
+
+    def run(compiled):
+        x, y, counter = [torch.arange(6.0).reshape(2, 3).clone() for _ in range(3)]
+        step = (torch.compile(fullgraph=True) if compiled else lambda f: f)(lambda: (x.add_(y), counter.add_(x))[1] * 2)
+        results = []
+        for k in range(12):
+            if k in (7, 9):
+                BETWEEN[name](x)
+            looked.clear()
+            results.append(step().tolist())
+            if compiled and k == 6 and not fewest and len(jax.devices()) == 1:
+                assert not looked
+        return results, x.tolist(), counter.tolist(), x._version
+
+    assert run(True) == run(False)
 
 
 def test_a_program_of_few_inputs_is_left_to_jit():

@@ -95,7 +95,8 @@ def test_an_error_of_the_program_leaves_all_as_it_was(monkeypatch, directly):
 
     with pytest.raises(RuntimeError, match="can't allocate memory"):
         leaves = [x2()]
-        direct = types.SimpleNamespace(takes=lambda values: True, execute=fail, collect=None)
+        found = {"takes": lambda values, known: True, "epochs": None, "last": None}
+        direct = types.SimpleNamespace(**found, execute=fail, collect=None)
         monkeypatch.setitem(program.run_alone.__globals__, "direct", direct)
         monkeypatch.setitem(program.run_alone.__globals__, "early", fail)
         program.run_alone(leaves, program.numbers())

@@ -32,9 +32,12 @@ class Direct:
     Attributes:
         execute, collect: ``collect(execute(values))`` are the results, once ``takes(values)``. Both are functions of
         C, so that no signal comes between them.
+        last: the sum of the epochs of the storages that hold the first values, when the last results were in them; None
+            where the executable was not what computed them. epochs: the same, if it had also computed the values
+            before. Epochs only grow: while that is the sum, the first values need not be looked at again.
     """
 
-    __slots__ = ("execute", "collect", "_jitted", "_kinds", "_layouts", "_settings", "_calls")
+    __slots__ = ("execute", "collect", "epochs", "last", "_jitted", "_kinds", "_layouts", "_settings", "_calls")
     execute: Callable[[Values], Any]
     collect: Callable[[Any], Any]
     _kinds: list[Any] | None
@@ -43,13 +46,21 @@ class Direct:
 
     def __init__(self, jitted: Any) -> None:
         self._jitted, self._kinds, self._settings, self._calls = jitted, None, None, 0
+        self.epochs: int | None = None
+        self.last: int | None = None
 
-    def takes(self, values: Values) -> bool:
-        """Whether values are of the kinds that the executable is for, and jax as it was."""
+    def takes(self, values: Values, known: int = 0) -> bool:
+        """Whether values are of the kinds that the executable is for, and jax as it was.
+
+        The first ``known`` are: they were, or it has computed them from such.
+        """
         if self._kinds is None:
             return self._calls >= 0 and self._found(values)
+        rest = values[known:]
         try:
-            alike = list(map(_kind, values)) == self._kinds and list(map(_layout, values)) == self._layouts
+            alike = (
+                list(map(_kind, rest)) == self._kinds[known:] and list(map(_layout, rest)) == self._layouts[known:]
+            )
         except AttributeError:  # numbers, numpy's arrays, values that are recorded
             return False
         return alike and _settings() == self._settings and trace_state_clean()

@@ -97,6 +97,10 @@ def straight(program: Program, shown: bool) -> Callable[..., Any]:
     with w.block():
         _compute(w, program, shown)
         _leave(w, program, shown)
+        if program.direct is not None:
+            written = sum([id(s) in program.owned for s, _, _ in program.writes])
+            w.add(f"direct.epochs = now + {written} if quick and now == direct.last else None")
+            w.add(f"direct.last = now + {written} if quick else None")
     w.add("except BaseException as error:", "    outs = recover(values, error, kept, leaves)")
     _give(w, program)
     return w.function("def run(leaves, numbers):")
@@ -251,7 +255,12 @@ def _compute(w: Writer, program: Program, shown: bool) -> None:
     if program.donated:
         w.add(f"if max(map(getrefcount, islice(values, {program.donated}))) > {limit} or SHARING:")
         w.add(f"    unshare(values, {limit})")
-    w.add(f"kept.extend({_launch(program)})", "[outs] = kept")  # one call: see Note [Donation]
+    usual = "starmap(early, [values])"
+    if program.direct is not None:
+        w.add(f"now = sum([s.epoch for s in {w.name(program.fixed)}])")
+        w.add(f"quick = direct.takes(values, {len(program.fixed)} if now == direct.epochs else 0)")
+        usual = f"map(direct.collect, map(direct.execute, [values])) if quick else {usual}"
+    w.add(f"kept.extend({usual})", "[outs] = kept")  # one call: see Note [Donation]
     if program.errors:
         w.add(f"failed.append(outs[{program.flags}])")
 
