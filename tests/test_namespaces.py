@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from both import agree
+from spawned import fail, work
 from story_kit import said, story
 
 import torchlike
@@ -73,14 +74,6 @@ def test_folders_of_models(t):
 def test_the_network_is_not_trusted_with_code():
     with pytest.raises(NotImplementedError, match="torch.hub: code from GitHub"):
         torchlike.hub.load("pytorch/vision", "resnet18")
-
-
-def work(index, path):
-    Path(path, str(index)).write_text(str(index * 2))
-
-
-def fail(index):
-    raise ValueError(f"number {index} fails")
 
 
 @pytest.mark.once

@@ -3,32 +3,13 @@
 import functools
 import inspect
 import pickle
-import sys
 import threading
 import warnings
 
 import pytest
 from both import agree
+from spawned import Telling, told
 from story_kit import story
-
-
-def told(t):
-    """What a product computes in here, and what autocast is set to."""
-    x = t.ones(2, 2)
-    return str((x @ x).dtype), t.is_autocast_enabled("cpu"), str(t.get_autocast_dtype("cpu")), t.is_grad_enabled()
-
-
-class Telling:
-    """A dataset whose samples tell what they are made in; PyTorch sends it to other processes."""
-
-    def __init__(self, library):
-        self.library = library
-
-    def __len__(self):
-        return 4
-
-    def __getitem__(self, i):
-        return told(sys.modules[self.library])
 
 
 def loaded(t, workers, context=None, **options):
