@@ -11,7 +11,9 @@ import ranks
 LIBRARY = sys.argv[1]
 t = importlib.import_module(LIBRARY)
 d, nn, optim = t.distributed, t.nn, t.optim
-fully_shard = importlib.import_module(f"{LIBRARY}.distributed.fsdp").fully_shard
+fsdp = importlib.import_module(f"{LIBRARY}.distributed.fsdp")
+fully_shard, Wrapper = fsdp.fully_shard, fsdp.FullyShardedDataParallel
+wrap = importlib.import_module(f"{LIBRARY}.distributed.fsdp.wrap")
 dcp = importlib.import_module(f"{LIBRARY}.distributed.checkpoint")
 states = importlib.import_module(f"{LIBRARY}.distributed.checkpoint.state_dict")
 warnings.simplefilter("ignore")
@@ -211,6 +213,61 @@ def parts_in_safetensors(rank):
     d.barrier()
     shutil.rmtree(folder[0], ignore_errors=True)
     return "read"
+
+
+def wrapped(policy=None):
+    return Wrapper(net(), device_id=t.device("cpu"), auto_wrap_policy=policy, use_orig_params=policy is not None)
+
+
+@case
+def states_of_wrappers_that_share_nothing(rank):
+    """Two optimizers that hold one state go on by themselves, that of the bare model too."""
+    model, found = wrapped(), []
+    optimizer = adam(model)
+    step(model, optimizer, rank)
+    whole = Wrapper.full_optim_state_dict(model, optimizer, rank0_only=False)
+    others = [(net(), Wrapper.rekey_optim_state_dict(whole, fsdp.OptimStateKeyType.PARAM_ID, net()))]
+    others[0][0].load_state_dict(model.state_dict())
+    for state in others[0][1]["state"].values():  # PyTorch's parameters of one wrapper have one count among them
+        state["step"] = state["step"].clone()
+    for kind in (fsdp.StateDictType.FULL_STATE_DICT, fsdp.StateDictType.SHARDED_STATE_DICT):
+        other = wrapped()
+        Wrapper.set_state_dict_type(model, kind)
+        Wrapper.set_state_dict_type(other, kind)
+        other.load_state_dict(model.state_dict())
+        state = Wrapper.optim_state_dict(model, optimizer)
+        others.append((other, Wrapper.optim_state_dict_to_load(other, adam(other), state)))
+    for other, state in others:
+        second = adam(other)
+        second.load_state_dict(state)
+        for k in range(3):
+            step(other, second, rank, k)
+        Wrapper.set_state_dict_type(other, fsdp.StateDictType.FULL_STATE_DICT)
+        found.append(other.state_dict())
+    step(model, optimizer, rank, 1)
+    Wrapper.set_state_dict_type(model, fsdp.StateDictType.FULL_STATE_DICT)
+    return found, model.state_dict()
+
+
+@case
+def wrappers_that_policies_make(rank):
+    """What is seen of them, and where they keep to dtypes that they were not told."""
+    found = []
+    for policy in (None, wrap.ModuleWrapPolicy({nn.Linear}), wrap.CustomPolicy(lambda m: {"use_orig_params": True})):
+        model = wrapped(policy)
+        names = [[name for name, _ in model.named_modules()], [*model.state_dict()], str(model)]
+        names += [name for name, _ in model.named_parameters() if policy is not None]
+        with Wrapper.summon_full_params(model):
+            names += [name for name, _ in model.named_parameters()]
+        found.append(names)
+    for casts in (True, False):
+        half = {"mixed_precision": fsdp.MixedPrecision(t.bfloat16, cast_forward_inputs=casts)}
+        model = wrapped(wrap.CustomPolicy(lambda m, half=half: half))
+        try:
+            found.append(str(model(t.ones(2, 6)).dtype))
+        except RuntimeError:
+            found.append("other dtypes")
+    return found
 
 
 if __name__ == "__main__":

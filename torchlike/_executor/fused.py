@@ -18,7 +18,7 @@ from torchlike._executor.immediate import Abstract
 from torchlike._executor.kernels import jit
 from torchlike._executor.pending import Array, Pending, kind_of, pending, settled
 from torchlike._executor.references import SHARING, SLOT, TWO, shared
-from torchlike._executor.spread import beside, laid, layout_of
+from torchlike._executor.spread import beside, copy_here, laid, layout_of
 
 if TYPE_CHECKING:
     from torchlike._decl.typed import Indices, Static, Value
@@ -229,5 +229,5 @@ def moved(value: Value, like: Value) -> Any:
         return value
     layout = layout_of(like)
     if layout is None:
-        return jax.device_put(settled(value), *home)
+        return jax.device_put(settled(copy_here(value)), *home)
     return laid(value, layout) if value.shape == like.shape else beside([settled(value)], layout)[0]

@@ -18,7 +18,7 @@ from torchlike._core.dispatch.dispatch import call
 from torchlike._core.dispatch.observers import subclassed
 from torchlike._core.tensor.memory_order import apart, restride
 from torchlike._core.tensor.mutation import wholes, write
-from torchlike._core.tensor.tensor import Tensor, carried, carry, value_of, wrap
+from torchlike._core.tensor.tensor import Tensor, carried, carry, fresh, value_of, wrap
 from torchlike._decl.derive import Derived
 from torchlike._executor import fused, spread
 from torchlike._executor.sparse import LAYER
@@ -354,11 +354,14 @@ class GroupOptimizer(Optimizer):
             chosen = [i for i, other in enumerate(homes) if other == devices]
             like = values[chosen[0]]
             for i in chosen:
-                for t in states[i].values():
-                    if isinstance(t, Tensor):
-                        new = fused.moved(value_of(t), values[i])
-                        changed |= new is not value_of(t)
+                for key, t in [(key, t) for key, t in states[i].items() if isinstance(t, Tensor)]:
+                    old = value_of(t)
+                    new = fused.moved(old, values[i])
+                    changed |= new is not old
+                    if new is old or spread.layout_of(old) is None:
                         write(t, new)
+                    else:  # its storage would spread it again
+                        states[i][key] = fresh(new)
             there = {k: fused.moved(v, like) if isinstance(v, jax.Array) else v for k, v in numbers.items()}
             if len(chosen) == len(params) and not changed and all(there[k] is v for k, v in numbers.items()):
                 return False

@@ -145,8 +145,9 @@ def seen_by(t: Tensor) -> Any:
 
 
 def wholes(tensors: Iterable[Tensor]) -> list[Storage | None]:
-    """The storage that each tensor shows all of; None for one that shows a part, or whose memory others write to."""
-    return [None if t._storage.shared or (t._view and t._view.steps) else t._storage for t in tensors]
+    """The storage that each tensor shows all of; None for one that shows a part, or whose memory is another's too."""
+    held = [(t._storage, t._view) for t in tensors]
+    return [None if s.shared or s.copied or (v and v.steps) else s for s, v in held]
 
 
 def store(storage: Storage, value: Any, seen: Any = ANY) -> bool:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from torchlike._core.tensor.tensor import Tensor
+from torchlike._core.tensor.tensor import Tensor, fresh, value_of
+from torchlike._executor.spread import copy_here
 from torchlike.distributed import distributed_c10d as c10d
 from torchlike.distributed.fsdp import api
 from torchlike.distributed.fsdp.api import OptimStateKeyType, StateDictSettings, StateDictType
@@ -82,8 +83,11 @@ def names_of(model: Module, parameters: Iterable[Any]) -> list[str]:
 
 
 def _snapshot(x: Any, parameter: Any) -> Any:
-    """As :func:`cut_as`; a count of steps is copied, such that optimizers that load it count apart."""
-    return x.clone() if type(x) is Tensor and x.ndim == 0 else cut_as(x, parameter)
+    """As :func:`cut_as`, in memory of its own: optimizers keep what they load, and two would share it."""
+    new = cut_as(x, parameter)
+    if new is not x or not isinstance(x, Tensor):
+        return new
+    return fresh(copy_here(value_of(x))).clone() if type(x) is Tensor else x.detach().clone()
 
 
 def optim_state_dict(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from typing import Any, NoReturn
 
 from torchlike._base.dtypes import float32
@@ -35,7 +36,6 @@ from torchlike.distributed.fsdp.api import StateDictType as StateDictType
 from torchlike.distributed.tensor._dtensor import DTensor
 from torchlike.distributed.tensor.placement_types import Replicate
 from torchlike.interop.refusing import refusing
-from torchlike.nn.modules.container import ModuleDict, ModuleList
 from torchlike.nn.modules.module import Module
 from torchlike.nn.parallel._copies import broadcast_all
 from torchlike.nn.utils.clip_grad import clip_grad_norm_
@@ -91,15 +91,19 @@ class FullyShardedDataParallel(Module):
             "", device_mesh, sharding_strategy is not ShardingStrategy.SHARD_GRAD_OP,
             (lambda p: Replicate()) if whole else None, _policy(mixed_precision), ignored,
         )  # fmt: skip
-        skipped = {*(ignored_modules or ())}
-        self._exact: set[Module] = set()  # which compute in float32 beside others that do not
-        if auto_wrap_policy is not None and mixed_precision is not None:
-            self._exact |= _keep_precision(module, mixed_precision, skipped, options)
-        for part in [] if auto_wrap_policy is None else wrap.chosen(module, auto_wrap_policy):
-            bare = isinstance(part, FSDPModule | ModuleList | ModuleDict)
-            if part not in skipped and not bare:
-                sharded(part, *options)
+        if auto_wrap_policy is not None:
+            _wrap_inside(
+                module, auto_wrap_policy, {x for m in ignored_modules or () for x in m.modules()},
+                {
+                    "sharding_strategy": sharding_strategy, "cpu_offload": cpu_offload, "device_mesh": device_mesh,
+                    "mixed_precision": mixed_precision, "ignored_states": ignored, "use_orig_params": use_orig_params,
+                },
+            )  # fmt: skip
+        for inside in FullyShardedDataParallel.fsdp_modules(module):  # it is no root from now on
+            inside._held.policy = replace(inside._held.policy, cast_forward_inputs=inside._casts)
         self._fsdp_wrapped_module = module if isinstance(module, FSDPModule) else sharded(module, *options)
+        self._held = module._fsdp
+        self._casts = mixed_precision is not None and mixed_precision.cast_forward_inputs
         self._state_dict_settings = _WHOLE
         self._buffer_dtype = None if mixed_precision is None else mixed_precision.buffer_dtype
         self._former_dtypes: dict[str, Any] = {}
@@ -125,7 +129,7 @@ class FullyShardedDataParallel(Module):
 
     def _cast_buffers(self, dtype: Any) -> None:
         """Let buffers have a dtype from now on; those of wrappers inside have their own."""
-        own = (m for m in self.module.modules() if isinstance(m, FullyShardedDataParallel) or m in self._exact)
+        own = (m for m in self.module.modules() if isinstance(m, FullyShardedDataParallel))
         inside = {id(x) for m in own for x in m.modules()}
         for name, part in self.module.named_modules():
             for key, buffer in [] if id(part) in inside else [*part._buffers.items()]:
@@ -133,13 +137,21 @@ class FullyShardedDataParallel(Module):
                     self._former_dtypes[f"{name}.{key}" if name else key] = buffer.dtype
                     part._buffers[key] = buffer.to(dtype)
 
+    def __getitem__(self, key: int) -> Any:
+        """The module's."""
+        return self.module[key]  # type: ignore[index]
+
     def named_parameters(self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True) -> Any:
-        """The module's, under its own names."""
-        return self.module.named_parameters(prefix, recurse, remove_duplicate)
+        """Names and parameters; within :meth:`summon_full_params` under the names of the bare model."""
+        return self._named(super().named_parameters(prefix, recurse, remove_duplicate))
 
     def named_buffers(self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True) -> Any:
-        """The module's, under its own names."""
-        return self.module.named_buffers(prefix, recurse, remove_duplicate)
+        """Names and buffers; within :meth:`summon_full_params` under the names of the bare model."""
+        return self._named(super().named_buffers(prefix, recurse, remove_duplicate))
+
+    def _named(self, found: Iterable[Any]) -> Iterator[Any]:
+        for name, x in found:
+            yield name.replace(_state_dicts.INSIDE, "") if self._held.kept else name, x
 
     # -- state dicts ---------------------------------------------------------------------------------------------------
     def state_dict(self, *args: Any, **kwargs: Any) -> Any:
@@ -354,11 +366,35 @@ def _initialize(module: Module, make: Callable[[Module], Any]) -> None:
             make(part)
 
 
-def _keep_precision(module: Module, given: MixedPrecision, skipped: Any, options: tuple[Any, ...]) -> set[Module]:
-    """Let modules of the classes that a choice of dtypes leaves out compute in float32, by themselves; gives them."""
-    classes = tuple(given._module_classes_to_ignore or ())
-    found = [m for m in module.modules() if classes and isinstance(m, classes) and m not in skipped]
-    if not found or (given.param_dtype is None and given.reduce_dtype is None and given.buffer_dtype is None):
+def _wrap_inside(module: Module, policy: Any, skipped: set[Module], options: dict[str, Any]) -> None:
+    """Let wrappers take the places of the modules inside that a policy chooses, inner ones first."""
+    exact = _kept_exact(module, options["mixed_precision"], skipped)
+
+    def wanted(module: Module, recurse: bool, nonwrapped_numel: int) -> Any:
+        if module in skipped:
+            return False
+        found = policy(module=module, recurse=recurse, nonwrapped_numel=nonwrapped_numel)
+        here = module in exact or recurse and not exact.isdisjoint(module.modules())
+        return found if isinstance(found, dict) else found or here
+
+    parts = wrap.chosen(module, wanted)
+    places = [(parent, name, part) for parent in module.modules() for name, part in parent._modules.items()]
+    for part, own in parts.items():
+        made = FullyShardedDataParallel(part, **{**options, **({"mixed_precision": None} if part in exact else own)})
+        if part in exact:
+            dtypes: list[Any] = []
+            part.register_forward_pre_hook(functools.partial(_up, dtypes), with_kwargs=True)
+            part.register_forward_hook(functools.partial(_down, dtypes))
+        for parent, name, held in places:
+            if held is part:
+                setattr(parent, name, made)
+
+
+def _kept_exact(module: Module, given: MixedPrecision | None, skipped: set[Module]) -> set[Module]:
+    """The modules of the classes that a choice of dtypes leaves out, which compute in float32."""
+    classes = tuple(given._module_classes_to_ignore or ()) if given is not None else ()
+    found = {m for m in module.modules() if classes and isinstance(m, classes) and m not in skipped}
+    if given is None or not found or {given.param_dtype, given.reduce_dtype, given.buffer_dtype} == {None}:
         return set()
     warn(
         f"Both mixed precision and an auto_wrap_policy were specified to FSDP, where the wrapped module has submodules "
@@ -366,14 +402,7 @@ def _keep_precision(module: Module, given: MixedPrecision, skipped: Any, options
         "disabled.",
         UserWarning,
     )
-    exact: tuple[Any, ...] = (*options[:-2], Policy(), options[-1])
-    for m in found:
-        if not isinstance(m, FSDPModule):
-            dtypes: list[Any] = []
-            sharded(m, *exact)
-            m.register_forward_pre_hook(functools.partial(_up, dtypes), with_kwargs=True)
-            m.register_forward_hook(functools.partial(_down, dtypes))
-    return {*found}
+    return found
 
 
 def _up(dtypes: list[Any], module: Module, args: Any, kwargs: Any) -> Any:
@@ -391,7 +420,7 @@ def _down(dtypes: list[Any], module: Module, args: Any, out: Any) -> Any:
 def _policy(given: MixedPrecision | None) -> Policy:
     if given is None:
         return Policy()
-    if given.keep_low_precision_grads:
+    if given.keep_low_precision_grads and not {given.param_dtype, given.reduce_dtype} <= {None, float32}:
         raise NotImplementedError("MixedPrecision: keep_low_precision_grads is not supported")
     inputs = given.cast_forward_inputs or given.cast_root_forward_inputs
     return Policy(given.param_dtype, given.reduce_dtype, cast_forward_inputs=inputs)

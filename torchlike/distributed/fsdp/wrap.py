@@ -29,16 +29,23 @@ class ModuleWrapPolicy:
 
 
 class CustomPolicy:
-    """Modules of which a function says True (or a dict of options, which is not supported)."""
+    """Modules of which a function says True, or a dict of options of the wrapper, which count more than the others."""
 
-    def __init__(self, lambda_fn: Callable[[Module], bool]) -> None:
+    def __init__(self, lambda_fn: Callable[[Module], bool | dict[str, Any]]) -> None:
         self._lambda_fn = lambda_fn
 
-    def __call__(self, module: Module, recurse: bool, *args: Any, **kwargs: Any) -> bool:
-        """Whether to wrap the module; with ``recurse`` whether to look into it."""
+    def __call__(self, module: Module, recurse: bool, *args: Any, **kwargs: Any) -> bool | dict[str, Any]:
+        """Whether to wrap the module, or with which options; with ``recurse`` whether to look into it.
+
+        Raises:
+            ValueError: the function gives something else than a bool or a dict.
+        """
         found = recurse or self._lambda_fn(module)
-        if not isinstance(found, bool):
-            raise NotImplementedError("CustomPolicy: options of single modules are not supported; return True or False")
+        if not isinstance(found, bool | dict):
+            raise ValueError(
+                "The lambda_fn passed to CustomPolicy should return False/True or a kwarg dict, but it returned "
+                f"{found}"
+            )
         return found
 
 
@@ -101,14 +108,14 @@ def wrap(module: Module, **wrap_overrides: Any) -> Any:
     return wrapper(module, **{**options, **wrap_overrides})
 
 
-def chosen(root: Module, policy: Any) -> list[Module]:
-    """The modules inside of ``root`` that a policy chooses, inner ones first."""
-    found: list[Module] = []
+def chosen(root: Module, policy: Any) -> dict[Module, dict[str, Any]]:
+    """{module: options of its wrapper} of those inside of ``root`` that a policy chooses, inner ones first."""
+    found: dict[Module, dict[str, Any]] = {}
     _collect(root, policy, found, set())
     return found
 
 
-def _collect(module: Module, policy: Any, found: list[Module], seen: set[int]) -> int:
+def _collect(module: Module, policy: Any, found: dict[Module, dict[str, Any]], seen: set[int]) -> int:
     """How many numbers in a module's parameters have been given to modules inside of it."""
     taken = 0
     for child in module.children():
@@ -118,8 +125,9 @@ def _collect(module: Module, policy: Any, found: list[Module], seen: set[int]) -
         size = sum(p.numel() for p in child.parameters())
         if policy(module=child, recurse=True, nonwrapped_numel=size):
             inner = _collect(child, policy, found, seen)
-            if policy(module=child, recurse=False, nonwrapped_numel=size - inner):
-                found.append(child)
+            wanted = policy(module=child, recurse=False, nonwrapped_numel=size - inner)
+            if wanted or isinstance(wanted, dict):
+                found[child] = wanted if isinstance(wanted, dict) else {}
                 inner = size
             taken += inner
     return taken

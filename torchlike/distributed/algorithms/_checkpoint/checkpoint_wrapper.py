@@ -142,7 +142,7 @@ def apply_activation_checkpointing(
     ('CheckpointWrapper', 'ReLU')
     """
     policy = auto_wrap_policy or functools.partial(wrap.lambda_auto_wrap_policy, lambda_fn=check_fn)
-    made = {part: checkpoint_wrapper_fn(part) for part in wrap.chosen(model, policy)}
+    made = {part: checkpoint_wrapper_fn(part, **own) for part, own in wrap.chosen(model, policy).items()}
     for parent in [*model.modules()]:
         if not isinstance(parent, ActivationWrapper):
             for name, child in parent.named_children():
