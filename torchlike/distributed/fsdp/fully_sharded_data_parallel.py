@@ -102,8 +102,8 @@ class FullyShardedDataParallel(Module):
         for inside in FullyShardedDataParallel.fsdp_modules(module):  # it is no root from now on
             inside._held.policy = replace(inside._held.policy, cast_forward_inputs=inside._casts)
         self._fsdp_wrapped_module = module if isinstance(module, FSDPModule) else sharded(module, *options)
-        self._held = module._fsdp
-        self._casts = mixed_precision is not None and mixed_precision.cast_forward_inputs
+        self._held: Any = module._fsdp
+        self._casts: bool = mixed_precision is not None and mixed_precision.cast_forward_inputs
         self._state_dict_settings = _WHOLE
         self._buffer_dtype = None if mixed_precision is None else mixed_precision.buffer_dtype
         self._former_dtypes: dict[str, Any] = {}
