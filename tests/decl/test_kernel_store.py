@@ -574,3 +574,37 @@ def test_jax_opens_its_entries_that_way(tmp_path):
     environment = {**os.environ, "TORCHLIKE_CACHE": str(tmp_path)}
     done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True)
     assert done.stdout.strip() == "True", done.stderr
+
+
+def test_what_is_traced_for_shapes_is_not_traced_again(monkeypatch):
+    monkeypatch.setattr(kernels, "STORE", store.Store(None))
+    traced = []
+
+    def function(x):
+        traced.append(x.shape)
+        return jnp.dot(x, x), x[1:].astype(np.int32)
+
+    kernel = jit(function, ("a test of shapes",))
+    x = jnp.arange(3, dtype=np.float32)
+
+    def shapes(n):
+        found = kernel.eval_shape(jax.ShapeDtypeStruct((n,), np.float32))
+        assert [(s.shape, s.dtype) for s in found] == [((), np.float32), ((n - 1,), np.int32)]
+
+    shapes(3)
+    assert [v.tolist() for v in kernel(x)] == [5.0, [1, 2]] and traced == [(3,)]  # compiled from it
+    shapes(3)
+    assert traced == [(3,)]  # known from the call
+    shapes(4)
+    assert kernel(jnp.ones(5, np.float32))[0].item() == 5 and traced == [(3,), (4,), (5,)]
+    shapes(6)
+    with jax.default_matmul_precision("float32"):
+        assert kernel(jnp.ones(6, np.float32))[0].item() == 6 and traced[-2:] == [(6,)] * 2  # another setting
+
+
+def test_few_kernels_wait_for_being_compiled(monkeypatch):
+    monkeypatch.setattr(kernels, "TRACED", 3)
+    monkeypatch.setattr(kernels, "STORE", store.Store(None))
+    for i in range(5):
+        jit(lambda x: x + 1, ("a test of waiting", i)).eval_shape(jax.ShapeDtypeStruct((2,), np.float32))
+    assert len(kernels._TRACED) <= 3

@@ -36,6 +36,7 @@ WORK = 1 << 19  # so many elements in all calls together do; both for each few a
 FEW = 8
 CALLS = 64  # as do so many calls: each costs some microseconds more meanwhile; a quarter, where XLA computes steps
 COUNTED = 4096  # kinds of arguments of one kernel that are counted
+TRACED = 64  # kernels that are traced for their shapes, as recorded execution asks, before they are compiled
 KEPT = 6000  # kernels that a process keeps; Linux gives it 65,530 mappings of memory, and each takes some
 
 LABOUR = 1 << 27  # convolutions of more products are compiled well at once: loops compiled quickly are 100 times slower
@@ -47,6 +48,7 @@ _LEVELS: dict[str, dict[str, Any]] = {"well": WELL, "quickly": QUICKLY, "small":
 _DIVIDING = {level: options | {"xla_disable_hlo_passes": "algsimp"} for level, options in _LEVELS.items()}
 _NUMBERS = frozenset({float, int, bool, complex})
 _ARRAYS = (np.ndarray, np.generic)
+_TRACED: dict[Any, Any] = {}
 _CACHE = compiling.cache(KEPT) if compiling.READY else None
 
 
@@ -180,7 +182,7 @@ class Miss:
             counted = self.rows and self.rows.padded(call, args)
             counted = counted or self._begun(call, args)
             if counted is not None:
-                self._last = call.kinds, counted.skeleton, counted.outs
+                self._last = call.kinds, counted.skeleton, counted.outs, call.tree, compiling.trace_context()
             if counted is None or counted.__class__ is compiling.Code:
                 if counted is None or _tiny(call, counted.outs):
                     return self._first(counted, call, args)
@@ -259,7 +261,16 @@ class Miss:
         closed = self.closed
         if closed is not None and _alike(closed.in_avals, call.kinds):
             return compiling.Known(closed)
+        seen = _TRACED.pop((self, call.tree, compiling.trace_context()), None)
+        if seen is not None and _alike(seen[0], call.kinds):
+            return seen[1]
         return compiling.traced(self.function, args, self.donated)
+
+    def _keep(self, call: Call, program: Any) -> None:
+        """Keep what was traced for shapes alone until it is compiled."""
+        _TRACED[self, call.tree, compiling.trace_context()] = call.kinds, program
+        for old in list(_TRACED)[: max(len(_TRACED) - TRACED, 0)]:
+            _TRACED.pop(old, None)
 
     def _key(self, level: str, call: Call) -> str | None:
         """The text that the store knows some code by; None if it cannot be kept."""
@@ -286,11 +297,16 @@ class Miss:
         """Shapes and dtypes of the results; see jax.eval_shape."""
         if not trace_state_clean() or host() is None or self.name is None:
             return self.plain.eval_shape(*args)
-        call = Call(args)
+        call, last = Call(args), self._last
+        if last is not None and self.rows is None and last[3:] == (call.tree, compiling.trace_context()):
+            if (known := self.results(call.kinds)) is not None:
+                return known
         key = self._key("shapes", call)
         kept = None if key is None else STORE.get(key)
         if kept is None:
-            found = compiling.traced(self.function, args).out_info
+            program = compiling.traced(self.function, args, self.donated)
+            self._keep(call, program)
+            found = program.out_info
             leaves, tree = jax.tree.flatten(found)
             skeleton = jax.tree.unflatten(tree, range(len(leaves)))
             if key is not None and compiling.plain(skeleton):
