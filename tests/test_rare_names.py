@@ -443,3 +443,44 @@ def test_decompositions_for_a_compiler_leave_functions_as_they_are():
         with t.library._scoped_library("decomposed", "FRAGMENT") as lib:
             lib.define(f"of_{t.__name__}(Tensor x) -> Tensor")
             assert register([getattr(t.ops.decomposed, f"of_{t.__name__}").default])(said) is said
+
+
+@story
+def test_ranges_that_exported_programs_check(t):
+    aten = t.ops.aten
+    ranges = [(3, 0, 5), (7, 0, 5), (-3, None, None), (1, 3, None), (2, 4, 3), (1, 0, 1), (0, None, 9)]
+    constrain = [aten.sym_constrain_range.default, aten.sym_constrain_range_for_size.default]
+    asked = [said(lambda f=f, r=r: f(r[0], min=r[1], max=r[2])) for f in constrain for r in ranges]
+    return asked, [said(lambda v=v: aten._assert_scalar.default(v, "zero")) for v in (0, 1, False, 2.5)]
+
+
+@story
+def test_names_that_programs_ask_before_they_use_them(t):
+    shard = importlib.import_module(f"{t.__name__}.distributed.tensor.placement_types").Shard(0)
+    parts = [shard.local_shard_size_and_offset(n, k, r) for n in (0, 3, 5, 8) for k in (1, 3, 4) for r in range(k)]
+    modes = importlib.import_module(f"{t.__name__}._inductor").list_mode_options
+    with t.backends.cudnn.flags(enabled=False):
+        off = t._C._get_cudnn_enabled()
+    reducer = importlib.import_module(f"{t.__name__}._C._distributed_c10d").Reducer.__name__
+    graph_module = importlib.import_module(f"{t.__name__}.fx.graph_module")
+    return (
+        [tuple(part) for part in parts], modes(), modes("lite"), said(lambda: modes("fast")), off,
+        t._C._get_privateuse1_backend_name(), list(t.ByteStorage._from_buffer(b"abc")), reducer,
+        isinstance(t.add, t._ops.HigherOrderOperator), graph_module._USER_PRESERVED_ATTRIBUTES_KEY,
+        len(t.distributed.distributed_c10d._pg_map), t.distributed.distributed_c10d.group.WORLD,
+    )  # fmt: skip
+
+
+def test_a_profile_is_ended_from_outside():
+    with torchlike.profiler.profile() as profile:
+        torchlike.ones(2).sin()
+        torchlike.autograd._disable_profiler()
+        assert not torchlike.autograd._profiler_enabled()
+        torchlike.ones(2).cos()
+    names = {event.name for event in profile.events()}
+    assert "aten::sin" in names and "aten::cos" not in names
+
+
+def test_operators_over_functions_are_not_made():
+    with pytest.raises(NotImplementedError, match="HigherOrderOperator"):
+        torchlike._ops.HigherOrderOperator("mine")

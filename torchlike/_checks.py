@@ -221,12 +221,17 @@ def sym_sum(args: Iterable[Any]) -> Any:
 
 def sym_constrain_range(size: Any, *, min: int | None = None, max: int | None = None) -> None:
     """RuntimeError unless a number lies between two others."""
-    if (min is not None and size < min) or (max is not None and size > max):
-        raise RuntimeError(f"Invalid value range for {size} between [{min}, {max}].")
+    low, high = -(1 << 63) if min is None else min, (1 << 63) - 1 if max is None else max
+    if high < low:
+        raise RuntimeError(f"Max must be greater than or equal to min. Got min={low} max={high}")
+    if not low <= size <= high:
+        raise RuntimeError(f"Invalid value range for {size} between [{low}, {high}].")
 
 
 def sym_constrain_range_for_size(size: Any, *, min: int | None = None, max: int | None = None) -> None:
-    """:func:`sym_constrain_range` from 0."""
+    """:func:`sym_constrain_range` from 0, to more than 2."""
+    if max is not None and max <= 2:
+        raise RuntimeError(f"Max value to constrain_range_for_size must be greater than 2. got: {max}")
     sym_constrain_range(size, min=0 if min is None else min, max=max)
 
 

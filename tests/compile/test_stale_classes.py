@@ -61,6 +61,13 @@ def the_bases_that_super_looks_at(wrap):
 
 
 @story
+def the_subclasses_of_a_class(wrap):
+    cls, made = heir(), []
+    f = wrap(lambda x: x * (1.0 + sum([len(kind.__name__) for kind in cls.__subclasses__()])))
+    return calls(f, lambda i: made.append(type("Kind" * (i + 1), (cls,), {})))
+
+
+@story
 def a_class_that_is_registered(wrap):
     kind = abc.ABCMeta("Kind", (), {})
     cls = heir()

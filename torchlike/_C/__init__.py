@@ -30,6 +30,8 @@ from torchlike._C._rare import (
 from torchlike._C._rare import _debug_only_display_vmap_fallback_warnings as _debug_only_display_vmap_fallback_warnings
 from torchlike._C._rare import _DisableFuncTorch as _DisableFuncTorch
 from torchlike._C._rare import _get_accelerator as _get_accelerator
+from torchlike._C._rare import _get_cudnn_enabled as _get_cudnn_enabled
+from torchlike._C._rare import _get_privateuse1_backend_name as _get_privateuse1_backend_name
 from torchlike._C._rare import _infer_size as _infer_size
 from torchlike._C._rare import _is_alias_of as _is_alias_of
 from torchlike._C._rare import _overlaps as _overlaps

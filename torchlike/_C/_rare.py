@@ -4,6 +4,7 @@ from itertools import product
 from typing import Any
 
 import torchlike.accelerator as accelerator
+import torchlike.backends.cudnn as cudnn
 from torchlike._base.device import device
 from torchlike._base.dims import broadcast_shapes
 from torchlike._base.state import state
@@ -90,6 +91,16 @@ def _get_accelerator(check: bool = False, /) -> device:
     if found is None and check:
         raise RuntimeError("Cannot access accelerator device when none is available.")
     return device("cpu") if found is None else found
+
+
+def _get_cudnn_enabled() -> bool:
+    """``torch.backends.cudnn.enabled``."""
+    return cudnn.enabled
+
+
+def _get_privateuse1_backend_name() -> str:
+    """The name of the device that extensions bring: here none does, and its name stays."""
+    return "privateuseone"
 
 
 class _Fallback:

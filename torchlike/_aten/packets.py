@@ -395,7 +395,23 @@ def _found(namespace: str, name: str, overload: str | None = None) -> Any:
     return made if overload is None else getattr(made, overload)
 
 
+class HigherOrderOperator:
+    """What programs ask ``isinstance`` of operators over functions; those of ``torch.ops.higher_order`` are functions.
+
+    >>> import torchlike as torch
+    >>> isinstance(torch.add, torch._ops.HigherOrderOperator)
+    False
+    """
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        raise NotImplementedError(
+            "torch._ops.HigherOrderOperator: new operators over functions are not supported; "
+            "call functions of torch.cond, torch.while_loop and torch._higher_order_ops"
+        )
+
+
 # PyTorch has the classes in torch._ops, where torchlike keeps its kernels.
-_module.OpOverload, _module.OpOverloadPacket = OpOverload, OpOverloadPacket  # type: ignore[attr-defined]
+for _class in (HigherOrderOperator, OpOverload, OpOverloadPacket):
+    setattr(_module, _class.__name__, _class)
 
 __all__ = ["OpNamespace", "OpOverload", "OpOverloadPacket", "Ops", "forget", "ops", "packet", "register"]

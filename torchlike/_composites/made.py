@@ -3,7 +3,7 @@
 from typing import Any
 
 import torchlike._base.dtypes as dtypes
-from torchlike import linalg
+from torchlike import _checks, linalg
 from torchlike._aten.packets import ops
 from torchlike._composites._register import made, mapped
 from torchlike._core.dispatch.bind import FUNCTIONS
@@ -270,6 +270,11 @@ def _assert(self: Any, message: str = "Expected Tensor with single nonzero value
 
 
 made("_assert_async(Tensor self) -> ()", "_assert_async.msg(Tensor self, str assert_msg) -> ()")(_assert)
+
+
+made("_assert_scalar(Scalar self, str assert_msg) -> ()")(_checks._assert_scalar)
+for _name in ("sym_constrain_range", "sym_constrain_range_for_size"):
+    made(f"{_name}(Scalar size, *, int? min=None, int? max=None) -> ()")(getattr(_checks, _name))
 
 
 @made("_functional_assert_async.msg(Tensor self, str assert_msg, Tensor dep_token) -> Tensor")

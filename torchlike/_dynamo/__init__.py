@@ -28,6 +28,7 @@ from torchlike.compiler._controls import mark_static as mark_static
 from torchlike.compiler._controls import mark_static_address as mark_static_address
 from torchlike.compiler._controls import maybe_mark_dynamic as maybe_mark_dynamic
 from torchlike.compiler._controls import reset as reset
+from torchlike.compiler._controls import reset as reset_code_caches  # noqa: F401
 from torchlike.compiler._controls import skip_frame as skip_frame
 from torchlike.compiler._controls import substitute_in_graph as substitute_in_graph
 from torchlike.compiler._explain import explain as explain

@@ -23,6 +23,7 @@ from torchlike.autograd import grad_mode as grad_mode
 from torchlike.autograd import graph as graph
 from torchlike.autograd import profiler as profiler
 from torchlike.autograd import variable as variable
+from torchlike.autograd._recording import _disable_profiler as _disable_profiler
 from torchlike.autograd._recording import _profiler_enabled as _profiler_enabled
 from torchlike.autograd.function import Function as Function
 from torchlike.autograd.function import NestedIOFunction as NestedIOFunction

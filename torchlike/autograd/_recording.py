@@ -22,6 +22,16 @@ _lock = threading.Lock()
 _told = [False]  # whether jax tells of what it compiles
 
 
+def _disable_profiler() -> None:
+    """End the profiles of this thread that go on.
+
+    >>> import torchlike as torch
+    >>> torch.autograd._disable_profiler()
+    """
+    for recorder in [each for each in _active if each in state.dispatch_modes]:
+        recorder.stop()
+
+
 class Recorder:
     """Collects events from the call of :meth:`start` to that of :meth:`stop`."""
 

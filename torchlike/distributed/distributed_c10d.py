@@ -4,7 +4,7 @@ import contextlib
 import itertools
 import os
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 
@@ -79,8 +79,30 @@ class _Groups:
         self.level: str | None = None
         self.detail = False
 
+    def every(self) -> list[ProcessGroup]:
+        """All of them, that of all processes first."""
+        return [*([] if self.world is None else [self.world]), *self.others]
+
 
 _groups = _Groups()
+
+
+class _Map(Mapping[ProcessGroup, tuple[str, Store | None]]):
+    """The groups of this process at the moment, each with its backend and its store."""
+
+    def __getitem__(self, group: Any) -> tuple[str, Store | None]:
+        if group not in _groups.every():
+            raise KeyError(group)
+        return group.name(), group.store
+
+    def __iter__(self) -> Iterator[ProcessGroup]:
+        return iter(_groups.every())
+
+    def __len__(self) -> int:
+        return len(_groups.every())
+
+
+_pg_map = _Map()
 
 
 class _World(type):
@@ -174,7 +196,7 @@ def _get_default_store() -> Store:
 
 def group_of(ranks: tuple[int, ...]) -> ProcessGroup:
     """The group of these ranks. ValueError where there is none any more."""
-    every = [*([_groups.world] if _groups.world is not None else []), *_groups.others]
+    every = _groups.every()
     for group in every:
         if group.ranks == ranks:
             return group

@@ -29,6 +29,9 @@ __all__ = ["GraphModule", "reduce_graph_module"]
 
 __getattr__ = missing_names(__name__)
 
+# the entry of `meta` where PyTorch's export keeps attributes that a user has set
+_USER_PRESERVED_ATTRIBUTES_KEY = "_user_preserved_attributes"
+
 _files = itertools.count()
 
 

@@ -430,6 +430,7 @@ _PARTS: dict[str, Callable[[Read], Any]] = {
     "len": _part(lambda x, _: len(x), "len({x})"),
     "cell": _part(lambda cell, _: cell.cell_contents, "{x}.cell_contents"),
     "bases": _part(lambda cls, _: cls.__mro__, "{x}.__mro__"),
+    "heirs": _part(lambda cls, known: cls.__subclasses__() == list(known), "({x}.__subclasses__() == [*{k}])"),
     "instance": _part(isinstance, "isinstance({x}, {k})"),
     "subclass": _part(issubclass, "issubclass({x}, {k})"),
     "class": _part(lambda cls, k: vars(cls).get(k, MISSING), ""),

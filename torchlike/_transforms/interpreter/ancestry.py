@@ -18,6 +18,12 @@ def note_bases(i: Any, cls: type) -> None:
         i.reads.add("bases", cls, None, cls.__mro__, f"the bases of {cls.__qualname__}")
 
 
+def note_subclasses(i: Any, cls: type) -> None:
+    """Note which subclasses a class has; they stay alive with the program."""
+    if not i.is_made(cls):
+        i.reads.add("heirs", cls, tuple(cls.__subclasses__()), True, f"the subclasses of {cls.__qualname__}")
+
+
 def note_instance(i: Any, f: Any, x: Any, kinds: Any) -> None:
     """Note what ``isinstance`` or ``issubclass`` says, where a class itself decides that (``abc``, protocols)."""
     cls = x if f is issubclass and isinstance(x, type) else type(x)

@@ -19,7 +19,7 @@ from torchlike._core.autograd.node import next_sequence
 from torchlike._core.tensor.tensor import Tensor
 from torchlike._transforms.capture.numbers import Number
 from torchlike._transforms.interpreter import trust
-from torchlike._transforms.interpreter.ancestry import note_instance
+from torchlike._transforms.interpreter.ancestry import note_instance, note_subclasses
 from torchlike._transforms.interpreter.arrays import Arrays
 from torchlike._transforms.interpreter.effects import MUTATORS, base_of
 from torchlike._transforms.interpreter.operators import IN_PLACE, OPERATORS
@@ -113,6 +113,9 @@ class CFunctions(Arrays):
                 return self.native(f, args, kwargs)
         if f in trust.ALTERNATE or trust.trusted_name(owner.__module__) or name in _OF_CLASSES:
             self.seen(*args, *kwargs.values())
+            return self.native(f, args, kwargs)
+        if name == "__subclasses__" and isinstance(getattr(f, "__self__", None), type) and not args:
+            note_subclasses(self, owner)
             return self.native(f, args, kwargs)
         if name == "__instancecheck__" or (name == "fromkeys" and issubclass(owner, dict)):
             return self.native(f, args, kwargs)

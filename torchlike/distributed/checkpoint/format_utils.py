@@ -8,7 +8,7 @@ from typing import Any
 from torchlike import serialization
 from torchlike.distributed.checkpoint.default_planner import _EmptyStateDictLoadPlanner
 from torchlike.distributed.checkpoint.filesystem import FileSystemReader, FileSystemWriter
-from torchlike.distributed.checkpoint.state_dict_loader import load
+from torchlike.distributed.checkpoint.state_dict_loader import _load_state_dict
 from torchlike.distributed.checkpoint.state_dict_saver import save
 
 __all__ = ["FormatMode", "dcp_to_torch_save", "main", "torch_save_to_dcp"]
@@ -34,7 +34,8 @@ def dcp_to_torch_save(dcp_checkpoint_dir: str | os.PathLike, torch_save_path: st
     {'model': {'weight': tensor([1., 1.])}}
     """
     state: dict[str, Any] = {}
-    load(state, storage_reader=FileSystemReader(dcp_checkpoint_dir), planner=_EmptyStateDictLoadPlanner(), no_dist=True)
+    reader = FileSystemReader(dcp_checkpoint_dir)
+    _load_state_dict(state, storage_reader=reader, planner=_EmptyStateDictLoadPlanner(), no_dist=True)
     serialization.save(state, torch_save_path)
 
 

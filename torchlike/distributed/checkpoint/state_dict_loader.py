@@ -91,6 +91,16 @@ def load_state_dict(
     load(state_dict, storage_reader=storage_reader, process_group=process_group, no_dist=no_dist, planner=planner)
 
 
+def _load_state_dict(
+    state_dict: dict[str, Any], storage_reader: StorageReader, process_group: ProcessGroup | None = None,
+    coordinator_rank: int = 0, no_dist: bool = False, planner: LoadPlanner | None = None,
+) -> None:  # fmt: skip
+    """Fill a dict as :func:`load`, which knows of objects with ``load_state_dict()``; this one of tensors alone."""
+    if coordinator_rank:
+        raise NotImplementedError("_load_state_dict(coordinator_rank=) is not supported: rank 0 is the coordinator")
+    _fill(state_dict, Ranks(ranks_of(process_group, no_dist, "load")), storage_reader, planner)
+
+
 def _load_state_dict_from_keys(
     keys: set[str] | str | None = None, *, checkpoint_id: Where = None, storage_reader: StorageReader | None = None,
     process_group: ProcessGroup | None = None,

@@ -42,6 +42,19 @@ class Shard(Placement):
         """Whether it cuts along ``dim``."""
         return dim is None or self.dim == dim
 
+    def _local_shard_size_and_offset(self, curr_local_size: int, num_chunks: int, rank: int) -> tuple[int, int]:
+        """How many of ``curr_local_size`` places the part with the number ``rank`` has, and where it begins.
+
+        >>> from torchlike.distributed.tensor.placement_types import Shard
+        >>> [Shard(0).local_shard_size_and_offset(5, 4, rank) for rank in range(4)]
+        [(2, 0), (2, 2), (1, 4), (0, 5)]
+        """
+        full = -(-curr_local_size // num_chunks)
+        start = min(full * rank, curr_local_size)
+        return min(full, curr_local_size - start), start
+
+    local_shard_size_and_offset = _local_shard_size_and_offset
+
     def __str__(self) -> str:
         return f"S({self.dim})"
 
