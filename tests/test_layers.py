@@ -44,6 +44,7 @@ distributed._composable profiler viz
 nn.attention optim utils utils._python_dispatch utils.data utils.hooks
 _api _composites conventions interop.checkpoints return_types overrides testing utils._checkpoint_reentrant quasirandom
 utils.op_profile utils.dlpack _subclasses
+_guards
 _functorch _vmap_internals functional serialization compiler export utils.checkpoint utils.module_tracker
 distributed.checkpoint distributed.optim distributed.algorithms
 jit distributions hub fx ao

@@ -484,3 +484,38 @@ def test_a_profile_is_ended_from_outside():
 def test_operators_over_functions_are_not_made():
     with pytest.raises(NotImplementedError, match="HigherOrderOperator"):
         torchlike._ops.HigherOrderOperator("mine")
+
+
+@story
+def test_functions_that_a_class_holds(t):
+    f = t.nn.functional
+
+    class Holder:
+        act, conv, cat, linear, zeros, erf = t.tanh, t.conv2d, t.cat, f.linear, t.zeros, t.special.erf
+        relu = f.relu  # of Python in PyTorch: a method of the class
+
+    x = t.ones(1, 1, 3, 3)
+
+    def asked(held):
+        results = [
+            held.act(x), held.conv(x, weight=t.ones(1, 1, 2, 2), padding=1), held.cat([x, x], dim=1), held.zeros(2),
+            held.linear(x, t.ones(2, 3)), held.erf(x),
+        ]  # fmt: skip
+        return results, said(held.act, ""), said(lambda: held.relu(x), ""), said(lambda: t.tanh(Holder()), "")
+
+    with t.device("cpu"):
+        under_a_mode = asked(Holder())
+    return asked(Holder()), under_a_mode, asked(type("Net", (Holder, t.nn.Module), {})())
+
+
+@story
+def test_fake_modes_are_detected(t):
+    guards = importlib.import_module(f"{t.__name__}._guards")
+    kind = importlib.import_module(f"{t.__name__}._subclasses.fake_tensor").FakeTensorMode
+    made, found = [], [guards.active_fake_mode(), guards.detect_fake_mode(t.ones(2))]
+    for mode in (kind(), kind()):
+        with mode:
+            found += [guards.active_fake_mode() is mode, guards.detect_fake_mode() is mode]
+            made.append(t.ones(2))
+        found.append(guards.detect_fake_mode([1, {"a": made[-1]}]) is mode)
+    return found, said(lambda: guards.detect_fake_mode(made), "from fake tensor input 0 doesn't match mode")

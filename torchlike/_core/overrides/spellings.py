@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from torchlike._base.once import warn_once
+from torchlike._core.overrides import misfits
 from torchlike._core.overrides.misfits import demand_tensors
 from torchlike._decl.op import REGISTRY
 
@@ -57,6 +58,8 @@ def respelt(
     error: Exception, function: Callable[..., Any] | None, door: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> tuple[Any, ...]:
     """The result of a call that the function has refused with ``error``, in its own words; () if none fits."""
+    if (unbound := _unbound(door, args)) is not None:
+        return (door(*unbound, **kwargs),)
     if function is None or not _complains(error):
         return ()
     if _blends(door.__name__.removesuffix("_")) and (moved := _factors_last(door, args, kwargs)):
@@ -68,6 +71,18 @@ def respelt(
             if not _complains(second):
                 raise
     return ()
+
+
+def _unbound(door: Any, args: tuple[Any, ...]) -> tuple[Any, ...] | None:
+    """The arguments without the object that Python has put before them; None where it has not.
+
+    In the body of a class (``conv = torch.conv2d``) PyTorch's functions in C++ stay functions; ours become methods.
+    """
+    entry = door.behind.entry if args and "behind" in door.__dict__ else None
+    if entry is None or entry.python or entry.place == "torch.Tensor" or isinstance(args[0], misfits.tensor):
+        return None
+    held = any([any([value is door for value in vars(base).values()]) for base in type(args[0]).__mro__])
+    return args[1:] if held else None
 
 
 def called(function: Callable[..., Any], door: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
