@@ -69,7 +69,7 @@ GAPS = [
         "a tensor whose elements share memory",
         "each element is computed from what was there before; PyTorch's depend on the order of its loop",
     ),
-    ("`mm`, `bmm`, `addmm`, `baddbmm`", "`out_dtype=`", "TypeError; PyTorch has them on CUDA alone"),
+    ("`mm`, `bmm`, `addmm`, `baddbmm`", "`out_dtype=`", "NotImplementedError; PyTorch has them on CUDA alone"),
     ("`narrow_copy`", "a dimension that there is not", "IndexError, as of `narrow`; PyTorch fails in an assertion"),
     ("`pixel_unshuffle`", "tensors without elements", "blocks of pixels go to channels; PyTorch keeps the shape"),
     ("`quantize_per_channel`", "NaN", "the integer of `quantize_per_tensor`; PyTorch gives 0"),

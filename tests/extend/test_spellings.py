@@ -19,7 +19,9 @@ PLACES = {
 }
 # What is not taken, and why: (function, names).
 OTHERS = {
-    "no product in another dtype": {(n, "out_dtype") for n in ("addmm", "baddbmm", "bmm", "mm")},
+    "no product in another dtype, which PyTorch has for CUDA alone": {
+        (n, "out_dtype") for n in ("addmm", "baddbmm", "bmm", "mm")
+    },
     "packed sequences are recognised by position": {
         (n, a) for n in ("gru", "lstm", "rnn_relu", "rnn_tanh") for a in ("data", "batch_sizes")
     },
@@ -97,6 +99,8 @@ t.repeat_interleave(y, repeats=2, axis=0)|t.tensor_split(y, 2, axis=1)|t.abs(a=y
 t.bincount(x=i[0])|t.quantile(y, 0.5, axis=0)|t.tensor_split(y, sections=2)|t.vsplit(y, sections=2)
 t.hsplit(y, indices=[1])|t.isin(element=1, test_elements=i)|t.where(y > 2, self=1.0, other=y)|y.clone().copy_(other=y)
 t.pow(self=2, exponent=y)|t.sum(y, axis=0, keepdims=True)|t.amax(x=y, axis=1)|t.abs_(input=y.clone())
+t.cosine_similarity(x1=y, x2=y, axis=1)|t.pairwise_distance(x1=y, x2=y, keepdims=True)
+t.nn.functional.cosine_similarity(x1=y, x2=y, axis=0)|t.nn.functional.one_hot(input=i, num_classes=2)
 t.full_like(y, fill_value=2)|t.argmax(x=y, axis=0, keepdims=True)|t.std(y, axis=0)|t.cumsum(x=y, axis=1)
 """.strip()
     .replace("\n", "|")
@@ -123,6 +127,15 @@ def test_calls_once_something_overrides(script):
                                     "t.unique(y, axis=0)", "t.cat([y], axis=5)"])  # fmt: skip
 def test_refusals(script):
     agree_error(lambda t: eval(script, {"t": t, "y": t.ones(2, 3)}), ".")
+
+
+DTYPES = "t.mm(x, x, out_dtype=t.float)|t.bmm(b, b, t.float)|t.addmm(x, x, x, out_dtype=t.float, beta=2)"
+
+
+@pytest.mark.parametrize("script", [*DTYPES.split("|"), "t.ops.aten.mm.dtype(x, x, t.float)"])
+def test_products_in_another_dtype(script):
+    x = lambda t: t.eye(2, dtype=t.bfloat16)  # noqa: E731
+    agree_error(lambda t: eval(script, {"t": t, "x": x(t), "b": x(t)[None]}), "mm.*(out_dtype|dtype)")
 
 
 FACTORS_FIRST = (

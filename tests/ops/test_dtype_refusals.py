@@ -152,3 +152,19 @@ def _norm(t, name, given, asked):
 @pytest.mark.parametrize("name", ["complex", "polar"])
 def test_a_number_for_a_tensor_beside_an_output(name):
     agree_error(lambda t: getattr(t, name)(t.ones(2), 3, out=t.empty(2, dtype=t.complex64)), "must be Tensor, not int")
+
+
+CORNERS = [
+    lambda t, F, x: F.grid_sample(x, t.zeros(1, 1, 1, 2), align_corners=1),
+    lambda t, F, x: t.grid_sampler(x, t.zeros(1, 1, 1, 2), 0, 0, 1),
+    lambda t, F, x: F.affine_grid(t.ones(1, 2, 3), (1, 1, 2, 2), align_corners=0),
+]
+
+
+@pytest.mark.parametrize("f", CORNERS)
+def test_numbers_for_bools(f):
+    agree_error(lambda t: f(t, t.nn.functional, t.ones(1, 1, 2, 2)), "'align_corners'.* must be bool, not int")
+
+
+def test_complex_deviations():
+    agree_error(lambda t: t.normal(t.zeros(2), t.ones(2, dtype=t.complex64)), "non-complex")

@@ -70,6 +70,7 @@ def test_out(name):
     lambda t, x: t.take_along_dim(x, t.tensor([[9], [1], [0]]), dim=1),
     lambda t, x: t.take_along_dim(x, x.argsort(1), 1), lambda t, x: x.narrow_copy(1, 1, 2),
     lambda t, x: t.unravel_index(t.tensor([5, 7]), (3, 4)), lambda t, x: t.unravel_index(t.tensor([[3]]), 7),
+    lambda t, x: t.unravel_index(t.tensor([3, 101], dtype=t.uint8), (2, 300)),
 ])  # fmt: skip
 def test_reading(f):
     check(f, X, gradgrad=False)
@@ -294,6 +295,7 @@ ERRORS = [
     (lambda t, x: t.nn.functional.one_hot(t.tensor([1.0])), "index tensor of type LongTensor"),
     (lambda t, x: t.nn.functional.one_hot(t.tensor([], dtype=t.int64)), "Can not infer total number of classes"),
     (lambda t, x: t.unravel_index(t.tensor([1.5]), (3,)), "integer dtype"),
+    (lambda t, x: t.unravel_index(t.tensor([1]), (3, 0)), "ZeroDivisionError"),
 ]
 
 

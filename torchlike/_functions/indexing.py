@@ -363,7 +363,9 @@ def unravel_index(indices, shape):
         raise TypeError(f"expected 'indices' to be integer dtype, but got {indices.dtype}")
     if any(n < 0 for n in shape):
         raise ValueError(f"'shape' cannot have negative values, but got {shape}")
-    return call(coordinates, (indices,), (shape,)).unbind(-1)
+    if 0 in shape and indices.numel():
+        raise RuntimeError(f"ZeroDivisionError: unravel_index of a shape without elements, {shape}")
+    return call(coordinates, (indices.to(dtypes.int64),), (shape,)).unbind(-1)
 
 
 # -- a copy with a part replaced -----------------------------------------------------------------

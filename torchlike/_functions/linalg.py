@@ -17,7 +17,7 @@ from torchlike._core.tensor import arguments
 from torchlike._core.tensor.arguments import bools
 from torchlike._core.tensor.tensor import array_of
 from torchlike._decl.op import REGISTRY
-from torchlike._functions._install import both, function
+from torchlike._functions._install import both, function, method
 from torchlike._ops import matmul as products
 from torchlike._ops import spectral
 
@@ -232,6 +232,7 @@ def matrix_rank(input, tol=None, hermitian=False, *, atol=None, rtol=None, out=N
 linalg_matrix_rank = linalg.matrix_rank
 
 _DRIVERS = ("gels", "gelsy", "gelsd", "gelss")
+LuWithInfo = arguments.named_results("_lu_with_info", ("LU", "pivots", "info"))
 LstsqResult = arguments.named_results("linalg_lstsq", ("solution", "residuals", "rank", "singular_values"))
 
 
@@ -385,7 +386,7 @@ def lu_solve(b, LU_data, LU_pivots, *, out=None):
     return linalg.lu_solve(LU_data, LU_pivots, b, out=out)
 
 
-@both()
+@function()
 @in_float32_on_cpu
 def lu(A, pivot=True, get_infos=False, out=None):
     """(LU, pivots), and infos if asked for; the older form of ``torch.linalg.lu_factor``."""
@@ -397,7 +398,13 @@ def lu(A, pivot=True, get_infos=False, out=None):
     if out is not None:
         _all_written("lu", tuple(result)[: len(out)], out)
         return out
-    return result if get_infos else (result.LU, result.pivots)
+    return LuWithInfo(result) if get_infos else (result.LU, result.pivots)
+
+
+@method("lu")
+def _lu(self, pivot=True, get_infos=False):
+    """As :func:`torch.lu`, in a tuple without names."""
+    return tuple(lu(self, pivot, get_infos))
 
 
 @both()

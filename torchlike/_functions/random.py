@@ -439,6 +439,7 @@ def normal(
         _demand(std >= 0, f"normal expects std >= 0.0, but found std {std}")
         sample = partial(host.normal, host.Place(mean.shape, mean.dtype), std=std)
         return _sampled(ops.normal_tensor_float, "normal", (mean, std), generator, out, (), sample)
+    _demand(not std.dtype.is_complex, "normal expects standard deviation to be non-complex")
     op = ops.normal_tensor_tensor if tensors[0] else ops.normal_float_tensor
     sample = _around(mean if tensors[0] else std, std)
     return _sampled(op, "normal", (mean, std), generator, out, (), sample)

@@ -11,12 +11,14 @@ from typing import Any
 
 import numpy as np
 
+from torchlike._base.dtypes import dtype
 from torchlike._base.once import warn_once
 from torchlike._core.overrides import misfits
 from torchlike._core.overrides.misfits import demand_tensors
 from torchlike._decl.op import REGISTRY
 
-_NUMPY = {"axis": "dim", "keepdims": "keepdim", "x": "input", "a": "input", "x1": "input", "x2": "other"}
+_AXES = {"axis": "dim", "keepdims": "keepdim"}
+_NUMPY = {**_AXES, "x": "input", "a": "input", "x1": "input", "x2": "other"}
 # Schemas say self where functions say input.
 _SELF = {"self": "input", "input": "self"}
 _PARTS = dict.fromkeys(("sections", "indices", "tensor_indices_or_sections"), "indices_or_sections")
@@ -27,6 +29,7 @@ _OWN: dict[str, dict[str, str]] = {
     "from_numpy": {"ndarray": "array"},
     "isin": {"element": "elements", "test_element": "test_elements"},
     "lu_solve": {"input": "b"},
+    "one_hot": {"input": "tensor"},
     "quantize_per_tensor": {"tensors": "input", "scales": "scale", "zero_points": "zero_point"},
     "requires_grad_": {"mode": "requires_grad"},
     "resize_as_": {"the_template": "other"},
@@ -35,6 +38,7 @@ _OWN: dict[str, dict[str, str]] = {
     "swapaxes_": {"axis0": "dim0", "axis1": "dim1"},
     "swapdims": {"dim0": "axis0", "dim1": "axis1"},
 }
+_FACTORS = {"mm": 2, "bmm": 2, "addmm": 3, "baddbmm": 3}  # functions of PyTorch that take a dtype for the result too
 _COMPLAINTS = (
     "positional argument",
     "multiple values",
@@ -51,7 +55,8 @@ def spellings(door: Any, kwargs: Mapping[str, Any]) -> list[dict[str, Any]]:
     numpys, own = {} if entry is not None and entry.python else _NUMPY, _OWN.get(door.__name__, {})
     first = {own.get(n, n): v for n, v in [(numpys.get(k, k), v) for k, v in kwargs.items()]}
     second = {_SELF.get(k, k): v for k, v in first.items()}
-    return [new for new in (first, second) if len(new) == len(kwargs) and new.keys() != kwargs.keys()]
+    third = {_AXES.get(k, k) if numpys else k: v for k, v in kwargs.items()}  # x1 and x2 are some functions' own names
+    return [new for new in (first, second, third) if len(new) == len(kwargs) and new.keys() != kwargs.keys()]
 
 
 def respelt(
@@ -62,6 +67,7 @@ def respelt(
         return (door(*unbound, **kwargs),)
     if function is None or not _complains(error):
         return ()
+    _demand_no_dtype(door, args, kwargs)
     if _blends(door.__name__.removesuffix("_")) and (moved := _factors_last(door, args, kwargs)):
         return (function(*moved[0], **moved[1]),)
     for other in spellings(door, kwargs):
@@ -94,6 +100,15 @@ def called(function: Callable[..., Any], door: Any, args: tuple[Any, ...], kwarg
             return found[0]
         demand_tensors(error, door, args, kwargs)
         raise
+
+
+def _demand_no_dtype(door: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    """NotImplementedError for products whose result is to have another dtype."""
+    name, factors = door.__qualname__, _FACTORS.get(door.__qualname__, 0)
+    if factors and ("out_dtype" in kwargs or len(args) == factors + 1 and isinstance(args[-1], dtype)):
+        raise NotImplementedError(
+            f"{name}(): out_dtype= is not supported (PyTorch has it for CUDA alone): give operands .to(out_dtype)"
+        )
 
 
 def _blends(name: str) -> bool:

@@ -149,7 +149,14 @@ def _corners(name, align_corners):
             f"{name}: align_corners is not given; the default is False (PyTorch before 1.3 had True). Give "
             "it to silence this warning.",
         )
-    return bool(align_corners)
+        return False
+    return _flag(name, align_corners)
+
+
+def _flag(name, align_corners):
+    if not isinstance(align_corners, bool):
+        raise TypeError(f"{name}(): argument 'align_corners' must be bool, not {type(align_corners).__name__}")
+    return align_corners
 
 
 def grid_sample(input, grid, mode="bilinear", padding_mode="zeros", align_corners=None):
@@ -190,7 +197,7 @@ def grid_sampler(input, grid, interpolation_mode, padding_mode, align_corners):
             "grid_sampler(): expected 5D input and grid with same number of dimensions, but got input with "
             f"sizes {list(input.shape)} and grid with sizes {list(grid.shape)}"
         )
-    static = (interpolation_mode, padding_mode, align_corners)
+    static = (interpolation_mode, padding_mode, _flag("grid_sampler", align_corners))
     return call(grids.grid_sampler[input.dim() - 2], (input, grid), static)
 
 
