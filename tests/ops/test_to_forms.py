@@ -1,5 +1,6 @@
 """The forms of ``to``, of tensors and modules, and Python's types where a dtype is asked for."""
 
+import numpy as np
 import pytest
 from both import agree, agree_error
 
@@ -115,6 +116,18 @@ def test_other_places_of_types():
 
 def test_packed_sequences():
     agree(lambda t: t.nn.utils.rnn.pack_sequence([t.ones(2), t.ones(1)]).to(float).data)
+
+
+def test_sizes_of_numpy_ints():
+    two = np.int64(2)
+    agree(lambda t: [t.Tensor(two).shape, t.Tensor(two, 3).shape, t.FloatTensor(two).shape, t.ones(1).new(two).shape])
+    agree(lambda t: [type(n) for n in t.Tensor(two, two).shape])
+    for wrong in ((2, 2.0), (2, "a"), (True, True), ([2], [3]), (np.float32(2),)):
+        agree_error(lambda t, wrong=wrong: t.Tensor(*wrong), r"new\(\)")
+
+
+def test_kernels_of_one_length():
+    agree(lambda t: [str(t.nn.Conv2d(1, 1, (2,))), str(t.nn.ConvTranspose3d(1, 1, (2,)))])
 
 
 def test_the_device_of_a_tensor():

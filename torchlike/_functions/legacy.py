@@ -5,10 +5,10 @@ import numpy as np
 import torchlike._base.device as devices
 import torchlike._base.dtypes as dtypes
 from torchlike._aten.subclass import as_subclass as make_instance
-from torchlike._core.conversion import convert
+from torchlike._core.conversion import convert, factories
 from torchlike._core.conversion.convert import as_tensor, tensor
-from torchlike._core.conversion.factories import constant
 from torchlike._core.dispatch.view_calls import call_view
+from torchlike._core.tensor import arguments
 from torchlike._core.tensor.size import Size
 from torchlike._core.tensor.tensor import Tensor, alias, strided
 from torchlike._ops import view as views
@@ -16,6 +16,11 @@ from torchlike._ops import view as views
 
 def _is_tensor(args):
     return len(args) == 1 and isinstance(args[0], Tensor)
+
+
+def is_length(x):
+    """Whether ``x``, alone, is a size and not data."""
+    return isinstance(x, int | np.integer) and not isinstance(x, bool)
 
 
 def demand_own_device(place, device):
@@ -39,15 +44,12 @@ def _construct(name, args, dtype, device, place):
         return call_view(views.alias, (args[0],), ()) if args[0].layout is strided else alias(args[0])
     if len(args) == 1 and isinstance(args[0], Size):
         args = tuple(args[0])
-    elif len(args) == 1 and not (isinstance(args[0], int) and not isinstance(args[0], bool)):
+    elif len(args) == 1 and not is_length(args[0]):
         make = as_tensor if isinstance(args[0], np.ndarray) else tensor  # an array's memory is shared
         return make(_sequence(args[0]), dtype=kind, device=device)
-    for n in args:
-        if n < 0:
-            raise RuntimeError(f"Trying to create tensor with negative dimension {n}: {list(args)}")
-    shape = tuple(args) if args else (0,)
+    shape = factories.checked_size("new", arguments.as_ints("new", "size", args)) if args else (0,)
     where = devices.as_device(device) if device is not None else None
-    return convert.fresh(convert.place(constant(shape, kind, device, None), where))
+    return convert.fresh(convert.place(factories.constant(shape, kind, device, None), where))
 
 
 def _sequence(data):

@@ -26,7 +26,7 @@ from torchlike._executor.level import LevelValue
 from torchlike._executor.sparse import LAYER
 from torchlike._executor.spread import USED, as_before
 from torchlike._functions._install import function, method
-from torchlike._functions.legacy import demand_own_device
+from torchlike._functions.legacy import demand_own_device, is_length
 from torchlike._ops import view as views
 from torchlike._transforms.levels.vmap import alike
 
@@ -231,7 +231,7 @@ def new(self, *args, size=None, device=None):
             "Use torch.as_tensor(...) instead."
         )
     demand_own_device(self.device.type, device)
-    if LAYER.used and self.layout is sparse_coo and args and not isinstance(args[0], int | Size):
+    if LAYER.used and self.layout is sparse_coo and args and not (is_length(args[0]) or isinstance(args[0], Size)):
         return _sparse_new(args, device)
     if size is not None:
         if args or not isinstance(size, tuple | list):
@@ -246,10 +246,10 @@ def new(self, *args, size=None, device=None):
                 f"{args[0].device}); convert it with .to()"
             )
         return call_view(views.alias, (args[0],), ())
-    if len(args) == 1 and not isinstance(args[0], int | Size):
+    if len(args) == 1 and not (is_length(args[0]) or isinstance(args[0], Size)):
         return new_tensor(self, args[0], device=device)
     size = args[0] if args and isinstance(args[0], Size) else args or (0,)
-    return self.new_empty(tuple(size), device=device)
+    return self.new_empty(arguments.as_ints("new", "size", tuple(size)), device=device)
 
 
 for _name in factories.__all__:

@@ -69,11 +69,10 @@ class _ConvNd(Module):
 
     def extra_repr(self) -> str:
         parts = [f"{self.in_channels}, {self.out_channels}, kernel_size={self.kernel_size}, stride={self.stride}"]
-        n = len(self.kernel_size)
         optional = (
             ("padding", self.padding, (0,) * len(self.padding)),
             ("dilation", self.dilation, (1,) * len(self.dilation)),
-            ("output_padding", self.output_padding, (0,) * n),
+            ("output_padding", self.output_padding, (0,) * len(self.output_padding)),
             ("groups", self.groups, 1),
         )
         parts += [f"{name}={value}" for name, value, usual in optional if value != usual]
