@@ -25,7 +25,7 @@ version
 torch_version
 interop _functions _later _setup types utils._pytree_keys
 utils._pytree_nodes
-utils._pytree_text
+utils._pytree_text utils._swap
 utils._pytree utils._checkpoint_selective
 futures _streams _formerly _below _dispatch utils._triton utils._foreach_utils
 _jit_internal

@@ -1,4 +1,4 @@
-"""Switches of coming behaviour: how ``Module.to`` changes parameters."""
+"""Switches of coming behaviour: how ``Module.to`` and ``load_state_dict`` change parameters."""
 
 from typing import Any
 
@@ -8,6 +8,7 @@ __all__ = [
 ]  # fmt: skip
 
 _overwrites: list[Any] = [False]
+_swaps: list[Any] = [False]
 
 
 def get_overwrite_module_params_on_conversion() -> Any:
@@ -36,14 +37,29 @@ def set_overwrite_module_params_on_conversion(value: bool) -> None:
     _overwrites[0] = value
 
 
-def get_swap_module_params_on_conversion() -> bool:
-    """False: parameters are not swapped."""
-    return False
+def get_swap_module_params_on_conversion() -> Any:
+    """Whether ``Module.to`` and its kin, and ``load_state_dict``, swap parameters with new ones: False unless set.
+
+    >>> import torchlike as torch
+    >>> torch.__future__.get_swap_module_params_on_conversion()
+    False
+    """
+    return _swaps[0]
 
 
 def set_swap_module_params_on_conversion(value: bool) -> None:
-    """Accepted for False. NotImplementedError for True."""
-    if value:
-        raise NotImplementedError(
-            "torch.__future__.set_swap_module_params_on_conversion(True): torchlike does not swap tensors"
-        )
+    """Whether ``Module.to`` and its kin, and ``load_state_dict``, swap parameters with new ones.
+
+    Parameters stay the objects that they are, whatever they become (``torch.utils.swap_tensors``, which takes tens of
+    milliseconds for each in a large program); RuntimeError where a graph or a weak reference holds one. It holds for
+    all threads, and goes before ``set_overwrite_module_params_on_conversion``.
+
+    >>> import torchlike as torch
+    >>> layer = torch.nn.Linear(1, 1)
+    >>> weight = layer.weight
+    >>> torch.__future__.set_swap_module_params_on_conversion(True)
+    >>> layer.to("meta").weight is weight
+    True
+    >>> torch.__future__.set_swap_module_params_on_conversion(False)
+    """
+    _swaps[0] = value

@@ -2,13 +2,15 @@
 
 import warnings
 from collections.abc import Callable
+from typing import Any
 
-from torchlike.__future__ import get_overwrite_module_params_on_conversion
+from torchlike.__future__ import get_overwrite_module_params_on_conversion, get_swap_module_params_on_conversion
 from torchlike._base.device import device as Device
 from torchlike._base.state import no_grad
 from torchlike._core.tensor.tensor import Tensor
 from torchlike._functions.to_forms import parse_to
 from torchlike.nn.parameter import Parameter
+from torchlike.utils._swap import swap_tensors
 
 
 class ConvertMethods:
@@ -22,13 +24,15 @@ class ConvertMethods:
 
         A parameter and its gradient stay the objects that they are, unless their data goes to or comes from the device
         "meta", changes its layout, or ``torch.__future__.set_overwrite_module_params_on_conversion`` asks for others.
+        ``torch.__future__.set_swap_module_params_on_conversion`` keeps them in all cases.
         """
         if recurse:
             for module in self.children():
                 module._apply(fn)
         for name, parameter in self._parameters.items():
             if parameter is not None:
-                self._parameters[name] = _converted(parameter, fn)
+                swaps = get_swap_module_params_on_conversion()
+                self._parameters[name] = _swapped(self, name, fn) if swaps else _converted(parameter, fn)
         for name, buffer in self._buffers.items():
             if buffer is not None:
                 self._buffers[name] = fn(buffer)
@@ -157,6 +161,25 @@ def _converted(parameter: Parameter, fn: Callable) -> Parameter:
         parameter.data = new
     if grad is not None:
         parameter.grad = _converted_grad(old, grad)
+    return parameter
+
+
+def _swapped(module: Any, name: str, fn: Callable) -> Parameter:
+    """The parameter, which has become what ``fn`` makes of it, as has its gradient; RuntimeError where it is held."""
+    parameter = module._parameters[name]
+    old = parameter.grad
+    with no_grad():
+        made = Parameter(fn(parameter).detach(), parameter.requires_grad)
+        grad = None if old is None else fn(old).detach()
+    parameter.grad = None
+    try:
+        swap_tensors(parameter, made)
+    except RuntimeError as error:
+        parameter.grad = old
+        raise RuntimeError(f"_apply(): Couldn't swap {type(module).__name__}.{name}") from error
+    if grad is not None:
+        swap_tensors(old, grad)
+        parameter.grad = old
     return parameter
 
 

@@ -7,12 +7,14 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Any
 
+from torchlike.__future__ import get_swap_module_params_on_conversion
 from torchlike._base.state import no_grad
 from torchlike._core.autograd.hooks import RemovableHandle
 from torchlike._core.tensor.mutation import write
 from torchlike._core.tensor.tensor import Tensor, value_of
 from torchlike.nn.modules._hooks import _add, _WrappedHook
 from torchlike.nn.parameter import Parameter, is_lazy
+from torchlike.utils._swap import swap_tensors
 
 EXTRA_STATE = "_extra_state"
 
@@ -291,7 +293,10 @@ def _load_tensor(module, name: str, target: Tensor, key: str, given: Any, assign
             stacklevel=5,
         )
     try:
-        _assign(module, name, target, given) if assign else _copy(target, given)
+        if get_swap_module_params_on_conversion():
+            _swap(target, given, assign)
+        else:
+            _assign(module, name, target, given) if assign else _copy(target, given)
     except Exception as error:
         errors.append(
             f'While copying the parameter named "{key}", whose dimensions in the model are {target.shape} '
@@ -304,6 +309,19 @@ def _copy(target: Tensor, given: Tensor) -> None:
         _undo.log.append(partial(write, target, value_of(target)))
     with no_grad():
         target.copy_(given)
+
+
+def _swap(target: Tensor, given: Tensor, assign: bool) -> None:
+    """Let ``target`` become what its ``module_load`` says."""
+    if _undo.log is not None and not assign:
+        _undo.log.append(partial(write, target, value_of(target)))
+    with no_grad():
+        new = target.module_load(given, assign=assign)
+    if isinstance(target, Parameter) and not isinstance(new, Parameter):
+        new = Parameter(new, requires_grad=target.requires_grad)
+    swap_tensors(target, new)
+    if _undo.log is not None:
+        _undo.log.append(partial(swap_tensors, target, new))
 
 
 def _assign(module, name: str, target: Tensor, given: Tensor) -> None:
