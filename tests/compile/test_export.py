@@ -488,3 +488,14 @@ def test_other_arguments():
         torch.export.export(torch.nn.ReLU(), (torch.ones(1),), preserve_module_call_signature=("a",))
     with pytest.raises(AttributeError, match="does not have torch.export.draft_export yet"):
         torch.export.draft_export  # noqa: B018
+
+
+def test_a_program_has_no_graph():
+    program = torch.export.export(torch.nn.Linear(2, 1), (torch.ones(3, 2),))
+    for name in ("graph", "graph_module", "run_decompositions"):
+        assert not hasattr(program, name)
+        with pytest.raises(NotImplementedError, match=rf"ExportedProgram.{name}: the program is StableHLO.* make_fx"):
+            getattr(program, name)
+    with pytest.raises(AttributeError, match="no attribute 'grpah'"):
+        _ = program.grpah
+    assert program.tensor_constants == program.constants == {}

@@ -25,7 +25,15 @@ from torchlike.utils._pytree import TreeSpec
 
 _KINDS = {"parameter": InputKind.PARAMETER, "buffer": InputKind.BUFFER, "constant": InputKind.CONSTANT_TENSOR}
 _WRITES = {"parameter": OutputKind.PARAMETER_MUTATION, "buffer": OutputKind.BUFFER_MUTATION}
+# What PyTorch's programs have of their graphs.
+_OF_GRAPHS = frozenset(
+    "graph graph_module module_call_graph run_decompositions dialect verifier verifiers validate".split()
+)
 _LETTERS = {"parameter": "p", "buffer": "b", "constant": "c"}
+
+
+class NoGraph(NotImplementedError, AttributeError):
+    """A program of StableHLO has no graph of operators; ``hasattr`` says so too."""
 
 
 class CallSpec(NamedTuple):
@@ -60,6 +68,19 @@ class ExportedProgram:
         raise RuntimeError(
             "Unable to call ExportedProgram directly. You should use `exported_program.module()` instead."
         )
+
+    def __getattr__(self, name: str) -> NoReturn:
+        if name in _OF_GRAPHS:
+            raise NoGraph(
+                f"ExportedProgram.{name}: the program is StableHLO, read by text(); graphs of operators are made of the "
+                "function itself, by torch.fx.symbolic_trace or torch.fx.experimental.proxy_tensor.make_fx"
+            )
+        raise AttributeError(f"'ExportedProgram' object has no attribute '{name}'")
+
+    @property
+    def tensor_constants(self) -> dict[str, Tensor]:
+        """``constants``, all of which are tensors."""
+        return self.constants
 
     @property
     def call_spec(self) -> CallSpec:
