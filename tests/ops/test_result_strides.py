@@ -81,3 +81,61 @@ def test_of_rows(name):
         return strides(ROWS[name](t, x, w))
 
     agree(run)
+
+
+# Memory orders of what an attention reads: (batch, heads, positions, channels) of the given sizes.
+ORDERS = {
+    "contiguous": lambda t, b, h, n, d: t.zeros(b, h, n, d),
+    "positions first": lambda t, b, h, n, d: t.zeros(b, n, h, d).transpose(1, 2),
+    "a third": lambda t, b, h, n, d: t.zeros(b, n, 3 * h * d).chunk(3, -1)[0].view(b, n, h, d).transpose(1, 2),
+    "heads first": lambda t, b, h, n, d: t.zeros(h, b, n, d).transpose(0, 1),
+    "positions before batches": lambda t, b, h, n, d: t.zeros(n, b, h, d).permute(1, 2, 0, 3),
+    "one head": lambda t, b, h, n, d: t.zeros(b, 1, n, d).expand(b, h, n, d),
+    "one batch": lambda t, b, h, n, d: t.zeros(1, n, h, d).transpose(1, 2).expand(b, h, n, d),
+    "channels before positions": lambda t, b, h, n, d: t.zeros(b, h, d, n).mT,
+    "every other": lambda t, b, h, n, d: t.zeros(b, n, h, 2 * d)[..., ::2].transpose(1, 2),
+    "some rows": lambda t, b, h, n, d: t.zeros(b, h, n + 2, d)[:, :, 1:-1],
+}
+
+
+@pytest.mark.parametrize("query", ORDERS)
+def test_of_attention(query):
+    def run(t):
+        attend = t.nn.functional.scaled_dot_product_attention
+        keys = [ORDERS[name](t, 2, 3, 4, 8) for name in ("contiguous", "positions first", "channels before positions")]
+        found = [attend(ORDERS[query](t, 2, 3, 4, 8), key, value) for key in keys for value in keys]
+        return [strides(x) for x in (*found, attend(ORDERS[query](t, 2, 3, 4, 8), keys[0], keys[1], is_causal=True))]
+
+    agree(run)
+
+
+SIZES = {  # of query, key and value
+    "more keys": ((2, 3, 4, 8), (2, 3, 6, 8), (2, 3, 6, 8)),
+    "keys of one batch": ((2, 3, 4, 8), (1, 3, 4, 8), (1, 3, 4, 8)),
+    "keys of one head": ((2, 3, 4, 8), (2, 1, 4, 8), (2, 1, 4, 8)),
+    "other channels": ((2, 3, 4, 8), (2, 3, 4, 8), (2, 3, 4, 6)),
+    "no queries": ((2, 3, 0, 8), (2, 3, 4, 8), (2, 3, 4, 8)),
+    "no keys": ((2, 3, 4, 8), (2, 3, 0, 8), (2, 3, 0, 8)),
+    "one of each": ((1, 1, 1, 8), (1, 1, 1, 8), (1, 1, 1, 8)),
+    "one query": ((2, 3, 1, 8), (2, 3, 4, 8), (2, 3, 4, 8)),
+}
+
+
+@pytest.mark.parametrize("sizes", SIZES.values(), ids=SIZES)
+def test_of_attention_of_sizes(sizes):
+    def run(t):
+        return strides(t.nn.functional.scaled_dot_product_attention(*[ORDERS["positions first"](t, *s) for s in sizes]))
+
+    agree(run)
+
+
+def test_of_attention_with_options():
+    def run(t):
+        attend, of = t.nn.functional.scaled_dot_product_attention, ORDERS["positions first"]
+        x, two = of(t, 2, 4, 5, 8), of(t, 2, 2, 5, 8)
+        masks = [t.zeros(*size) for size in ((5, 5), (1, 5), (2, 1, 5, 5), (4, 5, 5), (1, 1, 1, 5))]
+        found = [attend(x, x, x, attn_mask=mask) for mask in masks] + [attend(x, two, two, enable_gqa=True)]
+        found += [attend(x, x, x, dropout_p=0.5), attend(x[0], x[0], x[0]), attend(x[None], x[None], x[None])]
+        return [strides(y) for y in found], attend(x, x, x).transpose(1, 2).view(2, 5, 32).shape
+
+    agree(run)

@@ -75,6 +75,21 @@ def like_first(layouts: Layouts, shape: Ints, static: Any) -> Ints | None:
     return preserve_strides(first) if first is not None and first.shape == shape else None
 
 
+def attention(layouts: Layouts, shape: Ints, static: Any) -> Ints | None:
+    """The memory order of the query where PyTorch has a kernel for CPUs, which broadcasts and drops nothing."""
+    query, key, value, mask, words = layouts[:5]
+    if query is None or key is None or value is None or words is not None or len(shape) != 4 or query.shape != shape:
+        return None
+    if any([x.strides[-1] != 1 or 0 in x.shape or len(x.shape) != 4 for x in (query, key, value)]):
+        return None
+    alike = 1 if static[1] else 2  # the heads that the keys may not have under enable_gqa
+    if not key.shape[:alike] == value.shape[:alike] == shape[:alike]:
+        return None
+    if mask is not None and len(mask.shape) not in (2, 4):
+        return None
+    return preserve_strides(query)
+
+
 def suggested(layouts: Layouts, shape: Ints, static: Any) -> Ints | None:
     """channels_last if the first input is, for results of as many dimensions."""
     first = layouts[0]

@@ -6,6 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from torchlike._base import result_layouts
 from torchlike._base.dtypes import from_np
 from torchlike._decl import rules
 from torchlike._decl.op import op
@@ -154,7 +155,8 @@ def _rows(query, key, attn_mask, words, is_causal):
 @op("_scaled_dot_product_attention(Tensor query, Tensor key, Tensor value, Tensor? attn_mask, Tensor? words, "
     "float dropout_p, bool is_causal, float? scale, bool enable_gqa) -> Tensor",
     variants="", node="ScaledDotProductAttentionBackward", autocast="lower_precision_fp",
-    backward={"query, key, value": (_flash_backward, {"when": _is_flash})}, rows=_rows)  # fmt: skip
+    backward={"query, key, value": (_flash_backward, {"when": _is_flash})}, rows=_rows,
+    layout=result_layouts.attention)  # fmt: skip
 def scaled_dot_product_attention(query, key, value, attn_mask, words, dropout_p, is_causal, scale, enable_gqa):
     """softmax(query @ key.T * scale + mask) @ value; the weights are dropped out where there are
     ``words``."""

@@ -72,8 +72,8 @@ class ExportedProgram:
     def __getattr__(self, name: str) -> NoReturn:
         if name in _OF_GRAPHS:
             raise NoGraph(
-                f"ExportedProgram.{name}: the program is StableHLO, read by text(); graphs of operators are made of the "
-                "function itself, by torch.fx.symbolic_trace or torch.fx.experimental.proxy_tensor.make_fx"
+                f"ExportedProgram.{name}: the program is StableHLO, read by text(); graphs of operators are made of "
+                "the function itself, by torch.fx.symbolic_trace or torch.fx.experimental.proxy_tensor.make_fx"
             )
         raise AttributeError(f"'ExportedProgram' object has no attribute '{name}'")
 
