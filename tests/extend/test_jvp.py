@@ -253,6 +253,8 @@ def test_arguments():
     refused("Expected tangents to only contain Tensors", lambda t, x, v: t.func.jvp(t.sin, (x,), (2.0,)))
     refused("different size than that of the original Tensor", lambda t, x, v: t.func.jvp(t.sin, (x,), (v[:2],)))
     refused("Expected primal to be floating point", lambda t, x, v: t.func.jvp(t.sin, (x.long(),), (v,)))
+    refused("Expected tangent to be floating point", lambda t, x, v: t.func.jvp(t.sin, (x,), (v.long(),)))
+    refused("is not on the expected device meta", lambda t, x, v: t.func.jvp(t.sin, (x,), (v.to("meta"),)))
 
 
 def test_results():

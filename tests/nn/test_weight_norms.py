@@ -332,3 +332,22 @@ def test_compiled(kind):
         return [round(train(torchlike.ones(1, 3, dtype=torchlike.float64)).item(), 9) for _ in range(3)]
 
     assert run(lambda f: torchlike.compile(f, fullgraph=True)) == run(lambda f: f)
+
+
+@pytest.mark.parametrize("old", [False, True])
+def test_spectral_norm_in_transforms(old):
+    """The power iteration writes buffers that the function closes over, which a transform allows by ``out=``."""
+
+    def gradients(t):
+        wrap = t.nn.utils.spectral_norm if old else t.nn.utils.parametrizations.spectral_norm
+        m = wrap(t.nn.Linear(3, 2).double())
+        with t.no_grad():
+            for i, x in enumerate((*m.parameters(), *m.buffers())):
+                x.copy_((t.arange(x.numel(), dtype=t.float64).view(x.shape) + i).cos())
+        params, x = dict(m.named_parameters()), t.ones(4, 3, dtype=t.float64)
+        loss = lambda p: t.func.functional_call(m, p, (x,)).sin().sum()  # noqa: E731
+        grads = t.func.grad(loss)(params)
+        value, back = t.func.vjp(loss, params)
+        return [sorted(grads.items()), value, sorted(back(t.ones_like(value))[0].items()), list(m.buffers())]
+
+    agree(gradients)

@@ -27,7 +27,7 @@ def jvp(func: Callable, primals: Any, tangents: Any, *, strict: bool = False, ha
 
     Raises:
         RuntimeError: another structure or shape of tangents, values that are no tensors.
-        ValueError: primals that are not floating point. NotImplementedError: an operator without forward mode.
+        ValueError: primals or tangents that are not floating point. NotImplementedError: an operator without forward mode.
 
     >>> import torchlike as torch
     >>> torch.func.jvp(torch.sin, (torch.zeros(2),), (torch.tensor([1.0, 2.0]),))
@@ -73,9 +73,13 @@ def _leaves(primals: Any, tangents: Any) -> tuple:
                 raise RuntimeError(f"jvp(f, primals, tangents): Expected {name} to only contain Tensors, got {type(x)}")
         if not given:
             raise RuntimeError(f"jvp(f, primals, tangents): Expected {name} to contain at least one Tensor.")
-    for x in flat:
-        if not (x.dtype.is_floating_point or x.dtype.is_complex):
-            raise ValueError(f"Expected primal to be floating point or complex, but got: {x.dtype}")
+    for name, given in (("primal", flat), ("tangent", dots)):
+        for x in given:
+            if not (x.dtype.is_floating_point or x.dtype.is_complex):
+                raise ValueError(f"Expected {name} to be floating point or complex, but got: {x.dtype}")
+    for x, dot in zip(flat, dots, strict=True):
+        if x.is_meta != dot.is_meta:
+            raise RuntimeError(f"Tensor on device {x.device} is not on the expected device {dot.device}!")
     return list(zip(flat, dots, strict=True)), spec
 
 

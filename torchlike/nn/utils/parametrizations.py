@@ -106,12 +106,9 @@ class _SpectralNorm(Module):
 
     @no_grad()
     def _power_method(self, weight_mat: Tensor, n_power_iterations: int) -> None:
-        u, v = self._u, self._v
-        for _ in range(n_power_iterations):
-            u = F.normalize(weight_mat.mv(v), dim=0, eps=self.eps)
-            v = F.normalize(weight_mat.mH.mv(u), dim=0, eps=self.eps)
-        self._u.copy_(u)
-        self._v.copy_(v)
+        for _ in range(n_power_iterations):  # a transform lets a function write what is not recorded by out= alone
+            F.normalize(weight_mat.mv(self._v), dim=0, eps=self.eps, out=self._u)
+            F.normalize(weight_mat.mH.mv(self._u), dim=0, eps=self.eps, out=self._v)
 
     def forward(self, weight: Tensor) -> Tensor:
         if weight.ndim == 1:

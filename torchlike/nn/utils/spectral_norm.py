@@ -50,8 +50,8 @@ class SpectralNorm:
         if do_power_iteration:
             with no_grad():
                 for _ in range(self.n_power_iterations):
-                    v.copy_(F.normalize(matrix.t().mv(u), dim=0, eps=self.eps))
-                    u.copy_(F.normalize(matrix.mv(v), dim=0, eps=self.eps))
+                    v = F.normalize(matrix.t().mv(u), dim=0, eps=self.eps, out=v)
+                    u = F.normalize(matrix.mv(v), dim=0, eps=self.eps, out=u)
                 u, v = u.clone(), v.clone()  # the next forward writes into what backward is going to read
         return weight / u.dot(matrix.mv(v))
 
