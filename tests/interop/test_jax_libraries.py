@@ -118,6 +118,7 @@ def test_masks_closures_and_extra_arguments():
     [
         (lambda m: from_optax(m.parameters(), 0.1), TypeError, r"expected a gradient transformation .* got float"),
         (lambda m: from_optax([{"params": [p]} for p in m.parameters()], optax.sgd(1)), ValueError, "4 groups"),
+        (lambda m: from_optax([m[0].weight], optax.lookahead(optax.sgd(1), 3, 0.5)), NotImplementedError, "lookahead"),
         (lambda m: from_optax([], optax.sgd(1)), ValueError, "empty parameter list"),
         (lambda m: copy.deepcopy(from_optax(m.parameters(), optax.sgd(1))), NotImplementedError, "state_dict"),
         (

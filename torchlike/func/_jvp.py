@@ -27,7 +27,8 @@ def jvp(func: Callable, primals: Any, tangents: Any, *, strict: bool = False, ha
 
     Raises:
         RuntimeError: another structure or shape of tangents, values that are no tensors.
-        ValueError: primals or tangents that are not floating point. NotImplementedError: an operator without forward mode.
+        ValueError: primals or tangents that are not floating point.
+        NotImplementedError: an operator without forward mode.
 
     >>> import torchlike as torch
     >>> torch.func.jvp(torch.sin, (torch.zeros(2),), (torch.tensor([1.0, 2.0]),))

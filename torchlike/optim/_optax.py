@@ -31,6 +31,7 @@ def from_optax(params: ParamsT, transformation: Any) -> OptaxOptimizer:
     Raises:
         TypeError: ``transformation`` has no ``init`` or ``update``.
         ValueError: there are several groups of parameters.
+        NotImplementedError: ``optax.lookahead``, which keeps parameters of its own.
 
     >>> import torchlike as torch
     >>> class Descent:  # optax.sgd(0.5)
@@ -67,6 +68,11 @@ class OptaxOptimizer(Optimizer):
         group = self.param_groups[0]
         self._names = [str(n) for n in group.get("param_names", range(len(group["params"])))]
         start = transformation.init({n: array_of(p) for n, p in zip(self._names, group["params"], strict=True)})
+        if type(start).__name__ == "LookaheadState":
+            raise NotImplementedError(
+                "from_optax(): optax.lookahead keeps parameters of its own beside those it is given; keep the slow "
+                "ones with torch.optim.swa_utils.AveragedModel, or train them by jax itself (torchlike.interop.to_jax)"
+            )
         leaves, self._tree = jax.tree.flatten(start)
         self._keys = {i: jax.random.key_impl(x) for i, x in enumerate(leaves) if is_key(x)}
         with no_grad():
