@@ -106,3 +106,10 @@ def test_without_it_such_a_change_is_an_error():
 
 def test_a_result_keeps_the_name_of_its_node():
     agree(lambda t: t.func.functionalize(lambda x: (x * 2).add_(1) * 3)(t.ones(2, requires_grad=True)).grad_fn)
+
+
+def test_results_with_names_within_a_derivative():
+    def f(y):
+        return y.sort().values[0] * y.max(0).values
+
+    agree(lambda t: t.func.grad(t.func.functionalize(f))(t.tensor([2.0, 3.0])))

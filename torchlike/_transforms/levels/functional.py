@@ -76,7 +76,10 @@ def _kept_apart(made: Call) -> Any:
     given = tuple([_copy(x) if isinstance(x, Tensor) else x for x in inputs])
     if not form.writes:
         out = made.run(given)
-        return tuple([_shown(t) for t in out]) if isinstance(out, tuple) else _shown(out)
+        if not isinstance(out, tuple):
+            return _shown(out)
+        shown = tuple([_shown(t) for t in out])
+        return shown if type(out) is tuple else type(out)(shown)  # of results with names
     target = inputs[0]
     if op is not shapes.copy.inplace:
         new = call(op, given, static)
