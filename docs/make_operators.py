@@ -28,6 +28,11 @@ defines another value at a kink), that of a view, or none.
 # What PyTorch's database of operators finds to differ, and why it stays.
 GAPS = [
     ("`embedding_bag`", "`scale_grad_by_freq`", "its gradient is refused: PyTorch divides by counts of other rows"),
+    (
+        "`embedding_bag`",
+        "`include_last_offset`, with a last offset before the end of the input",
+        "sums end there but for float64, as PyTorch's; so do gradients, where PyTorch's of means do not",
+    ),
     ("layouts CSR, CSC, BSR and BSC", "with batches or dense dimensions", "refused by name"),
     ("`MaskedTensor`", "sparse layouts", "refused: masks of sparse tensors"),
     ("`as_masked_tensor`", "gradient of data", "a Tensor with 0 where the mask is False; PyTorch's has the mask"),

@@ -75,3 +75,15 @@ def test_a_gradient_without_history_has_no_second_derivative():
         return t.autograd.grad(y, x)
 
     agree(f)
+
+
+@pytest.mark.parametrize("wanted", [True, False])
+@pytest.mark.parametrize("name", ["maximum", "clamp", "fmax", "where", "sort", "relu"])
+def test_gradients_without_elements_have_the_same_history(name, wanted):
+    def f(t):
+        x = t.ones(0, 3, dtype=t.float64, requires_grad=True)
+        out = _CASES[name](t, x)
+        (g,) = t.autograd.grad(out, x, t.ones_like(out).requires_grad_(wanted), create_graph=True)
+        return out, g
+
+    agree(f)

@@ -24,6 +24,41 @@ def test_all_four(mode, dtype):
     agree(run)
 
 
+@pytest.mark.parametrize("last", [2, 3, 4])
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16"])
+@pytest.mark.parametrize("mode", ["sum", "mean"])
+def test_last_offset_before_the_end(mode, dtype, last):
+    """Sums end there, but those of float64; counts do not."""
+
+    def run(t):
+        w, i, _ = given(t, dtype)
+        offsets = t.tensor([0, 2, last])
+        bag = t.nn.functional.embedding_bag
+        found = [bag(i, w, offsets, mode=mode, include_last_offset=True)]
+        if mode == "sum":
+            found += [bag(i, w, offsets, mode=mode, include_last_offset=True, per_sample_weights=w.reshape(-1)[:5])]
+        return found
+
+    agree(run)
+
+
+def test_gradient_before_the_last_offset():
+    """PyTorch leaves what was in memory where zeros are to be."""
+
+    def run(f):
+        weight, places, _ = given(torchlike)
+        weight.requires_grad_()
+        f(lambda: torchlike.nn.functional.embedding_bag(
+            places, weight, torchlike.tensor([0, 2, 3]), mode="sum", include_last_offset=True
+        ).sum())  # fmt: skip
+        return weight.grad.tolist()
+
+    def eager(loss):
+        loss().backward()
+
+    assert run(eager) == run(lambda loss: torchlike.compile(lambda: loss().backward())()) == [[1] * 3] * 3 + [[0] * 3]
+
+
 @pytest.mark.parametrize("mode", ["sum", "mean", "max"])
 def test_no_bags(mode):
     """PyTorch reads memory that is not its own here, and may end the process."""

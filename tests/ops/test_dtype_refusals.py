@@ -154,6 +154,29 @@ def test_a_number_for_a_tensor_beside_an_output(name):
     agree_error(lambda t: getattr(t, name)(t.ones(2), 3, out=t.empty(2, dtype=t.complex64)), "must be Tensor, not int")
 
 
+REFUSED = [
+    lambda t, F: t.trace(t.ones(2, 2, dtype=t.bool)),
+    lambda t, F: t.mvlgamma(t.ones(2, dtype=t.bool), 1),
+    lambda t, F: t.linalg.vander(t.ones(2, dtype=t.bool)),
+    lambda t, F: t.linalg.vander(t.ones(2, dtype=t.half)),
+    lambda t, F: F.conv1d(t.ones(1, 1, 2, dtype=t.bool), t.ones(1, 1, 2, dtype=t.bool)),
+    lambda t, F: F.conv_transpose2d(t.ones(1, 1, 2, 2, dtype=t.int32), t.ones(1, 1, 2, 2, dtype=t.int32)),
+    lambda t, F: F.local_response_norm(t.ones(1, 2, 3, dtype=t.int32), 2),
+    lambda t, F: F.pad(t.ones(1, 2, 3, dtype=t.bool), (1, 1), mode="reflect"),
+    lambda t, F: t.ones(2, dtype=t.bool).scatter_reduce(0, t.tensor([0]), t.ones(2, dtype=t.bool), "mean"),
+    lambda t, F: t.ones(2, 2).bool().index_reduce(0, t.tensor([0]), t.ones(1, 2).bool(), "mean"),
+    lambda t, F: t.ones(2).cfloat().index_reduce(0, t.tensor([0]), t.ones(1).cfloat(), "prod"),
+    lambda t, F: F.bilinear(*[t.ones(2).bool()] * 2, t.ones(1, 2, 2).bool()),
+    lambda t, F: t.normal(t.zeros(2), t.ones(2, dtype=t.complex64)),
+    lambda t, F: F.interpolate(t.ones(1, 1, 2, dtype=t.uint8), scale_factor=2, mode="linear"),
+]
+
+
+@pytest.mark.parametrize("f", REFUSED)
+def test_inputs_that_have_no_kernel(f):
+    agree_error(lambda t: f(t, t.nn.functional), "not implemented for|boolean|non-complex|[Vv]ander")
+
+
 CORNERS = [
     lambda t, F, x: F.grid_sample(x, t.zeros(1, 1, 1, 2), align_corners=1),
     lambda t, F, x: t.grid_sampler(x, t.zeros(1, 1, 1, 2), 0, 0, 1),

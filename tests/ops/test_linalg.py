@@ -408,3 +408,14 @@ def test_cond_of_nothing(p):
     check(lambda t, x: t.linalg.cond(x, p), EMPTY, jit=False, grad=False)
     for shape in ((0, 0), (2, 0), (0, 3, 3)) if p != "fro" else ((0, 0),):
         check(lambda t, x, shape=shape: t.linalg.cond(x.new_zeros(shape), p), EMPTY, jit=False, grad=False)
+
+
+WITHOUT_ELEMENTS = [
+    lambda t: t.linalg.pinv(t.ones(3, 0), rcond=t.ones(3, 0, 1)),
+    lambda t: t.linalg.pinv(t.ones(2, 0, 3), atol=t.ones(5), hermitian=True),
+]
+
+
+@pytest.mark.parametrize("f", WITHOUT_ELEMENTS)
+def test_pseudo_inverses_without_elements(f):
+    agree(f)

@@ -243,6 +243,7 @@ ERRORS = [
     ("x.argmax()", EMPTY, "numel"),
     ("x.argmin(0)", EMPTY, "non-zero size"),
     ("x.amax()", EMPTY, "numel"),
+    ("x.amin((-2, -1))", EMPTY, "non-zero size"),
     ("t.aminmax(x)", EMPTY, "identity"),
     ("x.median(0)", EMPTY, "non-zero"),
     ("x.max()", Z, "not implemented"),

@@ -237,6 +237,8 @@ class Derived(Kernel):
     def derivative(self, static: Static, avals: Avals, wanted: Indices) -> Plan | None:
         if self.composed is not None:
             reached = {*felt(self.function, avals), *self.composed}
+            if self.plan is not None and any([a is not None and 0 in a.shape for a in avals]):
+                reached.update(range(len(self.plan.names), len(avals)))  # jax makes zeros of gradients of no elements
             wanted = tuple([i for i in wanted if i in reached])
         return super().derivative(static, avals, wanted) if wanted else None
 
@@ -473,7 +475,7 @@ def formula_plan(op: Op, static: Static, avals: Avals, wanted: Indices, kernel: 
     outputs = tuple(i for i, n in enumerate(result_names) if n in asked or i in shown)
     names = _names(kernel, inputs) + tuple(result_names[i] for i in outputs)
     fixed = op.group(avals, static[len(op.static)] if op.lists else None)
-    policy = rules.POLICIES[op.dtype]
+    policy = rules.policy(op.dtype, op.name)
     absent: set[int] = set(refusals)
 
     def known(values: Values) -> dict[str, Any]:

@@ -104,7 +104,7 @@ class Op(Kernel):
     def forward(self, static: Static) -> Forward:
         fixed = dict(zip((a.name for a in self.static), static, strict=False))
         lens = static[len(self.static)] if self.lists else None
-        policy = rules.POLICIES[self.dtype]
+        policy = rules.policy(self.dtype, self.name)
 
         def run(*values: Value) -> Any:
             bound = self.group(values, lens)
@@ -311,7 +311,7 @@ def op(
 
     Args:
         schema: PyTorch's schema text.
-        dtype: how tensors are cast before the kernel: a key of ``rules.POLICIES``.
+        dtype: how tensors are cast before the kernel: a key of ``rules.POLICIES``, with " but bool" if it refuses them.
         vjp: None for ``jax.vjp`` of the kernel; ``{}`` for not differentiable; else
             ``{"self": formula}`` or ``{"input, weight": formula}``. A formula's parameters say what
             is saved: ``grad`` (``grads`` for several outputs), inputs, ``result`` (or the names of

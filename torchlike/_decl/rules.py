@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from torchlike._base.dtypes import dtype
     from torchlike._decl.typed import Formula, Tree, Value
 
+    Policy = Callable[[dict[str, Any], Iterable[str], Mapping[str, Any]], None]
+
 
 def category(x: jax.Array) -> int:
     """0: has dimensions, 1: 0-dim, 2: a Python number (jax marks it as weakly typed)."""
@@ -88,7 +90,22 @@ def same(bound: dict[str, Any], names: Iterable[str], avals: Mapping[str, Any]) 
     """Leave the tensors as they came."""
 
 
-POLICIES = {"promote": promote, "int_to_float": int_to_float, "bool_to_int": bool_to_int, "same": same}
+POLICIES: dict[str, Policy] = {
+    "promote": promote, "int_to_float": int_to_float, "bool_to_int": bool_to_int, "same": same,
+}  # fmt: skip
+
+
+def policy(rule: str, function: str) -> Policy:
+    """The policy that the declaration of ``function`` names; one that ends with " but bool" refuses these."""
+    base, but, _ = rule.partition(" but bool")
+    found = POLICIES[base]
+
+    def checked(bound: dict[str, Any], names: Iterable[str], avals: Mapping[str, Any]) -> None:
+        if any([x.dtype == np.bool_ for x in _present(bound, names)]):
+            raise RuntimeError(f"{function}: the input tensor may not be a boolean tensor; convert it with .to(dtype)")
+        found(bound, names, avals)
+
+    return checked if but else found
 
 
 def conj(tree: Tree) -> Tree:

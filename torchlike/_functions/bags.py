@@ -66,7 +66,8 @@ def pooled(weight, indices, offsets, factors, static):
         return _largest(rows, owner, counted, counts, bags)
     if factors is not None:
         rows = rows * factors.unsqueeze(1)
-    total = rows.new_zeros(bags, width).index_add(0, owner, _F["where"](counted, rows, 0))
+    summands = counted & (places < offsets[-1]).unsqueeze(1) if last and rows.dtype in _SUMMED else counted
+    total = rows.new_zeros(bags, width).index_add(0, owner, _F["where"](summands, rows, 0))
     return total / counts.clamp(min=1) if mode == 1 else total
 
 

@@ -3,6 +3,7 @@
 from functools import partial
 
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 
 from torchlike._base import result_layouts
@@ -94,7 +95,7 @@ def convolution(input, weight, bias, stride, padding, dilation, transposed, outp
     stride, pairs, dilation = _geometry(weight, stride, padding, dilation, (0,))
     output_padding = expand("convolution", "output_padding", output_padding, n)
     _check_numbers(stride, dilation, pairs, output_padding, groups)
-    _check_types(input, weight, bias)
+    _check_types(input, weight, bias, transposed)
     _check_sizes(input, weight, bias, pairs, dilation, transposed, groups)
     if transposed:
         size = _transposed_size(input, weight, stride, pairs, dilation, output_padding)
@@ -162,12 +163,16 @@ def _check_numbers(stride, dilation, pairs, output_padding, groups):
             )
 
 
-def _check_types(input, weight, bias):
+def _check_types(input, weight, bias, transposed):
     if input.dtype != weight.dtype:
         raise RuntimeError(
             f"expected scalar type {from_np(input.dtype).scalar_name} but found "
             f"{from_np(weight.dtype).scalar_name}: convolution needs input and weight of one dtype; convert "
             "one with .to(dtype)"
+        )
+    if input.dtype == np.bool_ or transposed and input.dtype.kind in "iu" and input.dtype.itemsize < 8:
+        raise NotImplementedError(
+            f"\"convolution\" not implemented for '{from_np(input.dtype).scalar_name}'; use .float()"
         )
     if bias is not None and bias.dtype != input.dtype:
         raise RuntimeError(

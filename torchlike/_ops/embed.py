@@ -6,6 +6,7 @@ import numpy as np
 
 from torchlike._base.dtypes import from_np
 from torchlike._decl.op import op
+from torchlike._ops._axes import refuse
 from torchlike._ops._elementwise import widely
 from torchlike._ops.distance import norm_along
 
@@ -74,11 +75,19 @@ def embedding_bag(weight, indices, offsets, per_sample_weights, mode, include_la
     if per_sample_weights is not None:
         rows = rows * per_sample_weights[:, None]
 
+    summands = counted & ends(offsets, indices, weight.dtype) if include_last_offset else counted
+
     def reduced(rows):
-        summed = jax.ops.segment_sum(jnp.where(counted[:, None], rows, 0), bag, bags)
+        summed = jax.ops.segment_sum(jnp.where(summands[:, None], rows, 0), bag, bags)
         return summed if MODES[mode] == "sum" else summed / jnp.maximum(total, 1).astype(rows.dtype)
 
     return widely(reduced, rows)
+
+
+def ends(offsets, indices, dtype):
+    """Which indices come before the last offset; PyTorch's sums in float64 and its counts take all of them."""
+    before = jnp.arange(indices.shape[0]) < offsets[-1]
+    return before | (dtype == np.float64)
 
 
 def _first_largest(rows, bag, counted, bags):
@@ -139,6 +148,7 @@ def bilinear(input1, input2, weight, bias):
     if len({x.dtype for x in given.values()}) > 1:
         found = ", ".join(f"{name}: {from_np(x.dtype).scalar_name}" for name, x in given.items())
         raise RuntimeError(f"bilinear(): all tensors must have the same dtype, got {found}")
+    refuse("bilinear", input1, "b")
     if input1.ndim != input2.ndim:
         raise RuntimeError(f"bilinear(): input dimensions do not match: got {input1.ndim} and {input2.ndim}")
     for i, (a, b) in enumerate(zip(input1.shape[:-1], input2.shape[:-1], strict=True)):

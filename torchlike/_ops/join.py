@@ -265,7 +265,7 @@ def vander(x, N, increasing):
 
 @op("_unravel_index(Tensor indices, int[] shape) -> Tensor", variants="")
 def unravel_index(indices, shape):
-    out = []
+    out, indices = [], indices.astype(np.int64)
     for n in reversed(shape):
         out.append(indices % n)
         indices = indices // n

@@ -59,10 +59,10 @@ def _dim_vjp(grads, indices, self_aval, dim, keepdim):
     return place(grads[0], indices, axis_of(dim, len(shape)), keepdim, shape)
 
 
-def _non_empty(name, x, axes, error=RuntimeError):
+def _non_empty(name, x, axes, error=RuntimeError, whole=True):
     if x.size:
         return
-    if len(axes) == x.ndim:
+    if whole:
         raise error(
             f"{name}(): Expected reduction dim to be specified for input.numel() == 0. Specify the "
             "reduction dim with the "
@@ -235,7 +235,7 @@ def argmin(self, dim, keepdim):
 def _extreme(name, x, dim, keepdim, reduce):
     refuse(name, x, "c")
     axes = axes_of(dim, x.ndim)
-    _non_empty(name, x, axes)
+    _non_empty(name, x, axes, whole=dim is None or dim == ())
     return reduce(x, axes, keepdims=keepdim)
 
 
@@ -279,7 +279,7 @@ def aminmax(self, dim, keepdim):
             raise RuntimeError(
                 "aminmax(): cannot compute aminmax over an empty dimension as the operation has no identity; give a dim"
             )
-        _non_empty("aminmax", self, axes, IndexError)
+        _non_empty("aminmax", self, axes, whole=False)
     return jnp.min(self, axes, keepdims=keepdim), jnp.max(self, axes, keepdims=keepdim)
 
 

@@ -4,12 +4,14 @@ import math
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 
 from torchlike._base import result_layouts
 from torchlike._base.dtypes import from_np, get_default_dtype
 from torchlike._decl import rules
 from torchlike._decl.op import op
+from torchlike._ops._axes import refuse
 from torchlike._ops._elementwise import is_reduced, wide
 
 
@@ -389,6 +391,8 @@ def rms_norm(input, normalized_shape, weight, eps):
     node="DivBackward", saved="", autocast={"cuda": "fp32"})  # fmt: skip
 def local_response_norm(input, size, alpha, beta, k):
     """Each element over (k + alpha * mean of squares in ``size`` neighbouring channels) ** beta."""
+    if input.dtype != np.int64:
+        refuse("local_response_norm", input, "b", "i", "u")
     squares = jnp.square(input)
     edges = [(0, 0)] * input.ndim
     edges[1] = (size // 2, (size - 1) // 2)

@@ -6,6 +6,7 @@ from jax import lax
 
 from torchlike._base import result_layouts
 from torchlike._decl.op import op
+from torchlike._ops._axes import refuse
 from torchlike._ops.shape import cast
 
 
@@ -115,6 +116,7 @@ def _mode(name, title, dims):
     else:
 
         def kernel(self, padding):
+            refuse(f"{title}_pad{dims}d", self, "b")
             return _padded(name, self, padding)
 
     private = {"own": False, "out": None} if name == "circular" else None

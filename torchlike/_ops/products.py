@@ -423,7 +423,7 @@ def chain(name, tensors):
 # -- parts of matrices -------------------------------------------------------------------------------
 
 
-@op("trace(Tensor self) -> Tensor", dtype="bool_to_int", saved="self_sym_sizes", autocast={"cpu": "fp32"})
+@op("trace(Tensor self) -> Tensor", saved="self_sym_sizes", autocast={"cpu": "fp32"})
 def trace(self):
     """The sum of the diagonal of a matrix.
 
@@ -433,7 +433,9 @@ def trace(self):
     """
     if self.ndim != 2:
         raise RuntimeError(f"trace: expected a matrix, but got tensor with dim {self.ndim}")
-    return rules.total(jnp.diagonal(self))
+    refuse("trace", self, "b")
+    diagonal = jnp.diagonal(self)
+    return rules.total(diagonal.astype(np.int64) if self.dtype.kind in "iu" else diagonal)
 
 
 def _triangle(name, x, keep):
@@ -500,7 +502,7 @@ def diagonal_copy(self, diagonal):
 @op(
     "linalg_vander(Tensor x, *, SymInt? N=None) -> Tensor",
     aten={"out": None},
-    dtype="bool_to_int",
+    dtype="bool_to_int but bool",
     variants="",
     node="CumprodBackward",
 )
@@ -512,6 +514,10 @@ def linalg_vander(x, N):
     tensor([[1, 2, 4],
             [1, 3, 9]])
     """
+    if is_reduced(x):
+        raise RuntimeError(
+            f"linalg.vander supports floating point, complex, and integer tensors, but got {type_name(x)}; use .float()"
+        )
     x = x if x.ndim else x[None]
     n = x.shape[-1] if N is None else N
     if n <= 1:

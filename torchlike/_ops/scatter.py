@@ -10,6 +10,7 @@ from torchlike._base.dtypes import from_np, int64
 from torchlike._decl.op import op
 from torchlike._decl.words import aten, spelled
 from torchlike._ops import _overflow
+from torchlike._ops._axes import refuse
 from torchlike._ops._elementwise import no_derivative, once, wide, widely
 from torchlike._ops.index import (
     at_least_1d,
@@ -214,6 +215,8 @@ def _neutral(dtype, reduce):
 def _reduced(self, dim, index, src, reduce, include_self):
     if reduce in ("amax", "amin") and jnp.iscomplexobj(self):
         raise NotImplementedError(f"scatter_reduce: '{reduce}' is not defined for complex numbers")
+    if reduce == "mean":
+        refuse("scatter_gather_tensor_cpu_reduce_mean", self, "b")
     return widely(lambda x, y: _combined(x, dim, index, y, reduce, include_self), self, src)
 
 
@@ -515,6 +518,8 @@ def index_reduce(self, dim, index, source, reduce, include_self):
     if reduce not in ("prod", "mean", "amax", "amin"):
         raise RuntimeError(f"index_reduce(): Expected reduce to be one of prod, mean, amax or amin but got {reduce}.")
     _demand_slices("index_reduce", self, dim, index, source)
+    if self.ndim < 2:
+        refuse("index_func_", self, "b", "c")
     source = at_least_1d(source)
     return _reduced(self, dim, _along(index, dim, source.shape), source, reduce, include_self)
 

@@ -269,7 +269,8 @@ def _mvlgamma_grad(grad, self, p):
     return grad * slope
 
 
-@pointwise("mvlgamma(Tensor self, int p) -> Tensor", dtype="int_to_float", numbers="", vjp={"self": _mvlgamma_grad})
+@pointwise("mvlgamma(Tensor self, int p) -> Tensor", dtype="int_to_float but bool", numbers="",
+           vjp={"self": _mvlgamma_grad})  # fmt: skip
 def mvlgamma(self, p):
     """The logarithm of the multivariate gamma function of dimension ``p``."""
     demand("mvlgamma", self, "f")

@@ -69,6 +69,8 @@ def _interpolate(mode, self, output_size, scales, align_corners, antialias):
     _check_sizes(self, output_size)
     if not jnp.issubdtype(self.dtype, jnp.floating) and self.dtype != jnp.uint8:
         raise NotImplementedError(f"\"upsample_{mode}\" not implemented for '{from_np(self.dtype).scalar_name}'")
+    if self.dtype == jnp.uint8 and mode in ("linear", "trilinear"):
+        raise NotImplementedError(f"\"upsample_{mode}\" not implemented for 'Byte': use .float()")
     if self.dtype == jnp.uint8 and mode in ("bilinear", "bicubic"):
         return _of_bytes(mode, self, output_size, scales, align_corners, antialias)
     nearest = mode.startswith("nearest")
