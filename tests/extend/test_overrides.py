@@ -394,3 +394,27 @@ def handed(t):
 
 def test_collectives_can_be_overridden():
     agree(handed)
+
+
+PROPERTIES = [
+    name
+    for name in dir(torch.Tensor)
+    if inspect.isgetsetdescriptor(getattr(torch.Tensor, name)) and hasattr(torchlike.Tensor, name) and name[:2] != "__"
+]
+
+
+@pytest.mark.parametrize("name", PROPERTIES)
+def test_properties_have_the_names_of_pytorchs(name):
+    ours, theirs = (getattr(t.Tensor, name) for t in (torchlike, torch))
+    assert (ours.__name__, ours.__qualname__) == (theirs.__name__, theirs.__qualname__)
+
+
+class Named(torchlike.Tensor):
+    @property
+    def half_as_long(self):
+        return super().shape[0] // 2
+
+
+def test_compiled_functions_read_properties_of_tensors():
+    x = torchlike.ones(6, requires_grad=True).as_subclass(Named)
+    assert torchlike.compile(lambda x: x.sum() * x.half_as_long * torchlike.Tensor.ndim.fget(x))(x) == 18

@@ -413,13 +413,24 @@ def publish_method(cls: Any, name: str, found: Any) -> None:
     _add(door, door, "torch.Tensor", name)
 
 
+class Field(property):
+    """A property of Tensor; it has a name, as what PyTorch has there, which handlers find at ``func.__self__``."""
+
+    __name__: str
+    __qualname__: str
+
+
+PROPERTIES = (property, Field)
+
+
 def _publish_property(cls: Any, name: str, found: property, place: str) -> None:
     if not conventions.is_property(name):
         return
     get, put, delete = found.fget, found.fset, found.fdel
     parts = get and DOORS.of_one(get), put and DOORS.of_value(put), delete and DOORS.of_one(delete)
     parts = [door and doors.named(door, f, name, None) for door, f in zip(parts, (get, put, delete), strict=True)]
-    new = property(*parts, doc=found.__doc__)
+    new = Field(*parts, doc=found.__doc__)
+    new.__name__, new.__qualname__ = name, f"TensorBase.{name}"
     setattr(cls, name, new)
     for door, slot in zip(parts, ("__get__", "__set__", "__delete__"), strict=True):
         if door is not None:

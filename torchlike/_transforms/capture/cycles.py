@@ -14,6 +14,7 @@ from sys import getrefcount
 from typing import TYPE_CHECKING, Any
 
 from torchlike._core.autograd.node import Node
+from torchlike._core.overrides.torch_function import PROPERTIES
 from torchlike._core.tensor.storage import Storage
 from torchlike._core.tensor.tensor import Tensor
 from torchlike._executor.references import ONE
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
 _INNER = (
     dict, list, tuple, set, types.CellType, types.MethodType, types.FunctionType, types.GeneratorType,
-    types.CoroutineType, property, staticmethod, classmethod, types.GetSetDescriptorType, types.MemberDescriptorType,
+    types.CoroutineType, *PROPERTIES, staticmethod, classmethod, types.GetSetDescriptorType, types.MemberDescriptorType,
 )  # fmt: skip
 _FRAMES = "torchlike._transforms.interpreter.loop"  # whose objects generators hold
 _LARGE = 10_000  # a container of so many elements is none of a cycle's

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Set
 from typing import Any
 
 from torchlike._base.state import DISPATCH, LEVELS, REMAT, SELECTIVE, state
+from torchlike._core.overrides.torch_function import PROPERTIES
 from torchlike._core.tensor.tensor import Tensor
 from torchlike._transforms.capture.given import Given
 from torchlike._transforms.capture.given import attributes as attributes_of
@@ -448,7 +449,7 @@ class Changes:
         cls, found = type(x), MISSING
         if not isinstance(x, type | types.ModuleType) and not trusted_class(cls):
             found = self.in_class(cls, name)
-            if type(found) is property:
+            if type(found) in PROPERTIES:
                 if found.fset is None:
                     raise AttributeError(f"property {name!r} of {cls.__name__!r} object has no setter")
                 return self.call(found.fset, (x, value))

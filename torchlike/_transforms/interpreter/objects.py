@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 
 from torchlike._core.autograd.node import Node
+from torchlike._core.overrides.torch_function import PROPERTIES
 from torchlike._core.tensor.tensor import Tensor
 from torchlike._transforms.capture.recording import Unsupported
 from torchlike._transforms.interpreter.ancestry import note_bases, of_super, replaced
@@ -133,7 +134,7 @@ class Objects(Protocols):
             return found if x is None else types.MethodType(found, x)
         if kind in PLAIN:
             return found
-        if kind is property:
+        if kind in PROPERTIES:
             return found if x is None else self.call(self.getter_of(found), (x,))
         if kind is classmethod:
             return self.bound(found.__func__, cls, type(cls))

@@ -21,6 +21,7 @@ import numpy as np
 
 from torchlike._base.frames import is_users
 from torchlike._base.home import home
+from torchlike._core.overrides.torch_function import PROPERTIES
 
 if TYPE_CHECKING:
     F = TypeVar("F", bound=Callable[..., Any])
@@ -189,7 +190,7 @@ def of_numpy(function: Any) -> bool:
 _CONSTANT = frozenset((
     type, types.ModuleType, types.FunctionType, types.MethodType, types.BuiltinFunctionType, types.GenericAlias,
     types.MappingProxyType, types.MethodWrapperType, types.UnionType, staticmethod, classmethod, functools.partial,
-    slice, property,
+    slice, *PROPERTIES,
     tuple, frozenset, contextvars.ContextVar, operator.itemgetter, operator.attrgetter, operator.methodcaller, object,
     datetime.date, datetime.datetime, datetime.timedelta, datetime.timezone, re.Pattern,
     types.CodeType, types.CellType,
@@ -200,7 +201,7 @@ _VIEWS = (np.void, np.flatiter, np.nditer, np.broadcast)  # of arrays, whose num
 _METHODS = frozenset((
     types.FunctionType, types.MethodType, types.BuiltinFunctionType, types.MethodDescriptorType,
     types.WrapperDescriptorType, types.ClassMethodDescriptorType, types.MethodWrapperType, staticmethod, classmethod,
-    property, type(functools.lru_cache(len)),
+    *PROPERTIES, type(functools.lru_cache(len)),
 ))  # fmt: skip
 
 
