@@ -414,3 +414,31 @@ def test_answers_that_are_none(option):
 
 def test_prim():
     agree(lambda t: [str(t.ops.prim.device.default._schema), str(t.ops.prim.device.default(t.ones(1)))])
+
+
+def changed_before_backward(t, f, change):
+    """What happens to the gradient of ``f`` when its argument or result is changed before the backward."""
+    x = made(t)
+    y = x * 2
+    z = f(y)
+    change(y, z)
+    version = y._version, z._version
+    loss = z.sum()
+    return version, attempt(lambda: loss.backward()), kinds(x.grad) if x.grad is not None else None
+
+
+CHANGES = {
+    "the argument detached": lambda y, z: y.detach().mul_(3),
+    "twice detached": lambda y, z: y.detach().detach().mul_(3),
+    "a view of it detached": lambda y, z: y.detach().view(6).mul_(3),
+    "its data": lambda y, z: y.data.mul_(3),
+    "the result": lambda y, z: z.mul_(3),
+    "the result detached": lambda y, z: z.detach().mul_(3),
+    "a copy": lambda y, z: y.detach().clone().mul_(3),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+@pytest.mark.parametrize("f", [lambda x: x * x, lambda x: x.exp(), lambda x: x + 1])
+def test_changes_in_place_of_what_a_node_keeps(f, change):
+    agree(lambda t: changed_before_backward(t, f, CHANGES[change]))

@@ -95,7 +95,7 @@ def recorded(op: Any, inputs: tuple, static: tuple, out: Any) -> Any:
 def _keep(made: Any, out: Tensor, differentiable: bool) -> None:
     """Save a result with the node that made it: without its history, which would be a cycle."""
     if differentiable:
-        out = layer.invoke(ops.aten.detach.default, (out,), {})
+        out = _apart(out)
     made._kept.append(out)
     made._versions.append(out._vc.version)
 
@@ -268,10 +268,17 @@ _SHOWN = {"new": _new, "view": _view, "views": _views, "inplace": _inplace, "out
 
 
 def _detached(t: Tensor) -> Tensor | None:
-    if state.dispatch_modes or layer.takes(type(t)):
-        out = layer.invoke(ops.aten.detach.default, (t,), {})
-        return alias(t, type(t)) if out is t else out
-    return None
+    return _apart(t) if state.dispatch_modes or layer.takes(type(t)) else None
+
+
+def _apart(t: Tensor) -> Tensor:
+    """``t.detach()`` as a ``__torch_dispatch__`` gives it: its changes in place are those of ``t``."""
+    out = layer.invoke(ops.aten.detach.default, (t,), {})
+    if out is t:
+        return alias(t, type(t))
+    if isinstance(out, Tensor) and UNTRACKED not in (t._vc, out._vc):
+        out._vc = t._vc
+    return out
 
 
 DISPATCH.detach = _detached
