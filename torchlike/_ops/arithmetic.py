@@ -6,7 +6,7 @@ from jax import lax
 
 from torchlike._decl import rules
 from torchlike._decl.op import op, pointwise
-from torchlike._ops._complex import inverse, quotient
+from torchlike._ops._complex import inverse, product, quotient
 from torchlike._ops._elementwise import (
     broadcast,
     conj,
@@ -152,7 +152,7 @@ def _by(name, f, policy, self, other):
 
 
 def _product(a, b):
-    return a & b if a.dtype == np.bool_ else a * b
+    return a & b if a.dtype == np.bool_ else product(a, b)
 
 
 def _factors(self, other):
@@ -161,7 +161,8 @@ def _factors(self, other):
 
 def _times(grad, other):
     """``grad * other``, where a number is not rounded to 16 bits first."""
-    return widely(lax.mul, *jnp.broadcast_arrays(grad, other)) if is_reduced(grad) else grad * other
+    factors = jnp.broadcast_arrays(grad, other)
+    return widely(lax.mul, *factors) if is_reduced(grad) else product(*factors)
 
 
 @pointwise("mul.Tensor(Tensor self, Tensor other) -> Tensor",
