@@ -403,6 +403,7 @@ PROPERTIES = [
 ]
 
 
+@pytest.mark.skipif(not core.NAMED_PROPERTIES, reason="Python reads plain properties quicker")
 @pytest.mark.parametrize("name", PROPERTIES)
 def test_properties_have_the_names_of_pytorchs(name):
     ours, theirs = (getattr(t.Tensor, name) for t in (torchlike, torch))

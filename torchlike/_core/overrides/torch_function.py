@@ -7,6 +7,7 @@ in the process may. What the library calls itself it calls behind the doors, or 
 from __future__ import annotations
 
 import functools
+import sys
 import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -413,14 +414,15 @@ def publish_method(cls: Any, name: str, found: Any) -> None:
     _add(door, door, "torch.Tensor", name)
 
 
-class Field(property):
+class _Field(property):
     """A property of Tensor; it has a name, as what PyTorch has there, which handlers find at ``func.__self__``."""
 
     __name__: str
     __qualname__: str
 
 
-PROPERTIES = (property, Field)
+NAMED_PROPERTIES = sys.version_info < (3, 12)  # later ones read plain properties 30 ns faster than those of classes
+PROPERTIES = (property, _Field)
 
 
 def _publish_property(cls: Any, name: str, found: property, place: str) -> None:
@@ -429,8 +431,9 @@ def _publish_property(cls: Any, name: str, found: property, place: str) -> None:
     get, put, delete = found.fget, found.fset, found.fdel
     parts = get and DOORS.of_one(get), put and DOORS.of_value(put), delete and DOORS.of_one(delete)
     parts = [door and doors.named(door, f, name, None) for door, f in zip(parts, (get, put, delete), strict=True)]
-    new = Field(*parts, doc=found.__doc__)
-    new.__name__, new.__qualname__ = name, f"TensorBase.{name}"
+    new = (_Field if NAMED_PROPERTIES else property)(*parts, doc=found.__doc__)
+    if isinstance(new, _Field):
+        new.__name__, new.__qualname__ = name, f"TensorBase.{name}"
     setattr(cls, name, new)
     for door, slot in zip(parts, ("__get__", "__set__", "__delete__"), strict=True):
         if door is not None:
