@@ -197,6 +197,7 @@ PACK = {
     "padded unsorted": lambda u, x: u.pad_packed_sequence(
         u.pack_padded_sequence(x, [1, 5, 3], enforce_sorted=False), batch_first=True, total_length=7
     ),
+    "padded batch first": lambda u, x: u.pad_packed_sequence(u.pack_padded_sequence(x, [5, 3, 1]), batch_first=True),
     "padded to": lambda u, x: u.pad_packed_sequence(u.pack_padded_sequence(x, [5, 2, 1]), total_length=3),
     "unpacked": lambda u, x: u.unpack_sequence(u.pack_padded_sequence(x, [1, 5, 3], enforce_sorted=False)),
     "pad_sequence": lambda u, x: u.pad_sequence([x[:2, 0], x[:, 1], x[:1, 2]]),
@@ -211,7 +212,6 @@ def test_packing(case):
         lambda t, x: [o for o in flatten(PACK[case](t.nn.utils.rnn, x)) if o is not None],
         PADDED,
         jit=False,
-        stride=False,
     )
 
 

@@ -207,9 +207,10 @@ def pad_packed_sequence(
     if sequence.unsorted_indices is not None:
         order = np.asarray(sequence.unsorted_indices.tolist(), np.int64)
         rows, lengths = rows[:, order], lengths[order]
-    data = sequence.data
-    padded = call(ops.pad, (data, copied_array(rows).to(data.device), padding_value), ())
-    return padded.transpose(0, 1) if batch_first else padded, copied_array(lengths)
+    copied = batch_first and sequence.unsorted_indices is not None  # sequences in another order lie densely
+    rows = copied_array(rows.T if copied else rows).to(sequence.data.device)
+    padded = call(ops.pad, (sequence.data, rows, padding_value), ())
+    return padded.transpose(0, 1) if batch_first and not copied else padded, copied_array(lengths)
 
 
 def pad_sequence(
