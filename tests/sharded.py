@@ -331,6 +331,8 @@ def a_picture_of_the_pieces():
     assert len(three.tensors[0].pieces) == 8 and "cut by [dp | - | tp]" in three.svg
     everywhere = viz.sharding(torch.ones(8, 8, 8).shard(sharding.make_mesh(a=2, b=2, c=2), ("a", "b", "c")))
     assert ">0-1</text>" in everywhere.svg  # pieces behind each other
+    rows = viz.sharding(torch.ones(8, 2).shard(sharding.make_mesh(dp=8), ("dp",)))
+    assert all(f">{i}</text>" in rows.svg for i in range(8))  # rows that are thin still say where they are
 
 
 @check

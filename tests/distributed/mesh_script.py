@@ -444,6 +444,23 @@ def parts_of_a_sum(rank):
 
 
 @case
+def parts_that_are_checked(rank):
+    """from_local(run_check=True) gives all the whole of the first process; shape and stride come together."""
+    m, found = line(), []
+    for placement in (Replicate(), Shard(0), Partial()):
+        x = (numbers(2, 3) + rank).requires_grad_()
+        y = DTensor.from_local(x, m, [placement], run_check=True)
+        (y.to_local() * numbers(2, 3)).sum().backward()
+        found += [rounded(y.to_local()), rounded(x.grad)]
+    for how in ({"shape": t.Size((4, 3))}, {"stride": (3, 1)}):
+        found += [said(lambda how=how: DTensor.from_local(numbers(2, 3), m, [Shard(0)], **how))[:13]]
+    for op in ("sum", "avg", "max"):  # a copy is Partial too
+        y = copy.deepcopy(DTensor.from_local(numbers(2, 3) + rank, m, [Partial(op)]))
+        found += [repr(y.placements), rounded(y.to_local()), rounded(y.full_tensor())]
+    return found
+
+
+@case
 def summoned_in_many_ways(rank):
     summon, half = fsdp.FullyShardedDataParallel.summon_full_params, fsdp.MixedPrecision(param_dtype=t.bfloat16)
     model, found = by_wrapper(mixed_precision=half), []

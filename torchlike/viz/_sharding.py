@@ -19,6 +19,9 @@ from torchlike.viz._svg import FONT, LETTER, LINE, MARGIN
 MOST = 300
 """So many tensors are drawn."""
 _WIDTH, _ROW, _SHORT = 300.0, 64.0, 26.0
+_STRIP, _STRIPS = 13.0, 16
+"""The height of a piece in which an id can be read, and how many of them above each other make a row higher."""
+_KEY = "numbers: the devices that have a piece, which has the colour of the first; grey: all devices"
 
 
 class Piece(NamedTuple):
@@ -58,15 +61,15 @@ class Sharding:
 
     @property
     def svg(self) -> str:
-        """The picture: a row for each tensor, in which each piece has the colour and the ids of its devices."""
+        """The picture: a row for each tensor; pieces have the ids of their devices and the first one's colour."""
         shown = self.tensors[:MOST]
         names = max([len(line) for t in shown for line in _words(t)], default=0) * LETTER
-        places, top = [], MARGIN + 2 * LINE
+        places, top = [], MARGIN + 3 * LINE
         for t in shown:
             places.append(top)
             top += _height(t) + 14
         title = self._title()
-        width = max(names + _WIDTH + 3 * MARGIN, len(title) * LETTER + 2 * MARGIN)
+        width = max(names + _WIDTH + 3 * MARGIN, max(len(title), len(_KEY)) * LETTER + 2 * MARGIN)
         left, colours = width - _WIDTH - MARGIN, {d: i / len(self.held) for i, d in enumerate(self.held)}
         rows = [_row(t, left, y, colours) for t, y in zip(shown, places, strict=True)]
         return "\n".join(
@@ -77,6 +80,7 @@ class Sharding:
                 f'aria-label="{escape(title)}">',
                 '<rect width="100%" height="100%" fill="#ffffff"/>',
                 _text(MARGIN, MARGIN + FONT, title, "#333"),
+                _text(MARGIN, MARGIN + FONT + LINE, _KEY, "#777"),
                 *rows,
                 "</svg>",
             ]
@@ -162,7 +166,14 @@ def _words(t: Laid) -> list[str]:
 
 
 def _height(t: Laid) -> float:
-    return max(_ROW if len(_shown(t)) == 2 else _SHORT, 3 * LINE)
+    return max(_drawn(t), 3 * LINE)
+
+
+def _drawn(t: Laid) -> float:
+    """The height of the picture of a tensor; pieces above each other leave room for their ids."""
+    dims = _shown(t)
+    above = len({p.begins[dims[0]] for p in t.pieces}) if len(dims) == 2 else 1
+    return max(_ROW if len(dims) == 2 else _SHORT, _STRIP * min(above, _STRIPS) + 6)
 
 
 def _shown(t: Laid) -> list[int]:
@@ -177,7 +188,7 @@ def _row(t: Laid, left: float, top: float, colours: Mapping[int, float]) -> str:
         _text(MARGIN, top + FONT + i * LINE, line, "#111" if i == 0 else "#555") for i, line in enumerate(_words(t))
     ]
     dims = _shown(t)
-    height = _ROW if len(dims) == 2 else _SHORT
+    height = _drawn(t)
     drawn = [_piece(t, p, dims, (left, top + 2, _WIDTH, height - 6), colours) for p in _apart(t, dims)]
     return "\n".join([*words, *drawn])
 
@@ -199,9 +210,8 @@ def _piece(t: Laid, p: Piece, dims: list[int], place: tuple[float, ...], colours
     x, width = x + across[0] * width, (across[1] - across[0]) * width
     y, height = y + down[0] * height, (down[1] - down[0]) * height
     ids = _ranges(p.devices)
-    hues = [colours[d] for d in p.devices]
     whole = len(p.devices) == len(colours) and len(colours) > 1
-    fill = "#eeeeee" if whole else _colour(sum(hues) / len(hues))
+    fill = "#eeeeee" if whole else _colour(colours[p.devices[0]])
     size = min(FONT - 2, height * 0.8)
     label = ids if len(ids) * 0.605 * size < width - 2 and size >= 6 else ""
     bounds = ", ".join(f"{a}:{b}" for a, b in zip(p.begins, p.ends, strict=True))

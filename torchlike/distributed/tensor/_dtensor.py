@@ -42,6 +42,7 @@ from torchlike.distributed.tensor._layouts import (
     checked,
     joined,
     placements_of,
+    processes_along,
     sharding_for,
     unequal,
     whole,
@@ -156,20 +157,29 @@ class DTensor(Tensor):
                 what the processes have, which is made at once; what operators make of it is reduced.
             shape, stride: of the whole; needed where parts are not equal. Each but the last is then as long as the
                 first, as ``torch.chunk`` cuts.
-            run_check: without effect.
+            run_check: let all processes that have the same whole have that of the first.
             grad_placements: how the gradient lies of which each process gets its part; by default as the tensor, and
                 whole where that is Partial.
+
+        RuntimeError where there is one of shape and stride, or the parts do not make such a whole.
         """
         _demand_plain("from_local", local_tensor)
+        if (shape is None) != (stride is None):
+            raise RuntimeError(
+                f"DTensor.from_local(): found shape {shape}, stride {stride}. Please pass both shape and stride at the "
+                "same time."
+            )
         mesh = device_mesh or current_mesh()
         found = checked(placements, mesh, local_tensor.ndim, "from_local")
         back = None if grad_placements is None else checked(grad_placements, mesh, local_tensor.ndim, "from_local")
-        new = _over(_Joined.apply(local_tensor, mesh, found, None if shape is None else tuple(shape), back), mesh)
+        of = None if shape is None else tuple(shape)
+        value = _as_first(local_tensor, mesh, found) if run_check and not alone() else value_of(local_tensor)
+        new = _over(_Joined.apply(local_tensor, mesh, found, of, back, value), mesh)
         if shape is not None and tuple(shape) != tuple(new.shape):
             raise RuntimeError(
                 f"DTensor.from_local(): parts of shape {list(local_tensor.shape)} do not make {list(shape)}"
             )
-        return with_parts(marked_as_cut(new, found), found, value_of(local_tensor))
+        return with_parts(marked_as_cut(new, found), found, value)
 
     def to_local(self, *, grad_placements: Sequence[Placement] | None = None) -> Tensor:
         """This process's part as a plain tensor; see Note [Parts]. Gradients flow back, and what is written to it in
@@ -238,6 +248,9 @@ class DTensor(Tensor):
             return memo[id(self)]
         with torch_functions_off():
             new = self._marked(as_leaf(alias(self).clone(), self._device_mesh, self.requires_grad))
+            parts = self._parts
+            if parts is not None and parts.are_of(value_of(self)):  # the copy has them too, of its own whole
+                with_parts(new, parts.placements, parts.part)
         memo[id(self)] = new
         return new
 
@@ -458,19 +471,28 @@ _REFUSED: dict[Any, str] = {Tensor.numpy: "numpy", Tensor.tolist: "tolist"}
 _GETTERS = nowrap()
 
 
+def _as_first(t: Tensor, mesh: DeviceMesh, placements: Sequence[Placement]) -> Any:
+    """The value of ``t``, where processes have the same whole that of the first of them."""
+    copy = fresh(value_of(t)).clone()
+    for i, placement in enumerate(placements):
+        if isinstance(placement, Replicate) and processes_along(mesh, i) > 1:
+            broadcast(copy, group=mesh.get_group(i), group_src=0)
+    return value_of(copy)
+
+
 class _Joined(Function):
     """The tensor of all processes from their parts."""
 
     @staticmethod
-    def forward(ctx: Any, t: Any, mesh: Any, placements: Any, shape: Any, back: Any) -> Any:
+    def forward(ctx: Any, t: Any, mesh: Any, placements: Any, shape: Any, back: Any, value: Any) -> Any:
         ctx.mesh, ctx.placements = mesh, whole_of(placements) if back is None else back
-        return fresh(joined(value_of(t), mesh, placements, "from_local", None, shape))
+        return fresh(joined(value, mesh, placements, "from_local", None, shape))
 
     @staticmethod
     def backward(ctx: Any, grad: Any) -> Any:
         kept = whole_of(ctx.placements)
         value = own(whole(value_of(grad), sharding_for(ctx.mesh, kept, grad.shape, "from_local")), ctx.mesh, kept)
-        return fresh(share(value, ctx.mesh, ctx.placements)), None, None, None, None
+        return fresh(share(value, ctx.mesh, ctx.placements)), None, None, None, None, None
 
 
 class _Part(Function):
