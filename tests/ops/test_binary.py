@@ -260,6 +260,12 @@ def test_promotion():
             forward(lambda t, x, y: (x + y, x * y, x / (y + 4)), x, y, stride=False)
 
 
+@pytest.mark.parametrize("number", [np.bool_(True), np.longdouble(1.5), np.uint8(3)], ids=lambda x: type(x).__name__)
+@pytest.mark.parametrize("array", [BOOLS, INTS[:3], HALF[:3]], ids=lambda x: str(x.dtype))
+def test_numbers_of_numpy(array, number):
+    forward(lambda t, x: (x + number, number * x, x > number, t.full((2,), number), x.clone().fill_(number)), array)
+
+
 @pytest.mark.parametrize("name", ["add", "mul", "div", "maximum", "atan2", "pow"])
 def test_strides_follow(name):
     forward(lambda t, x, y: getattr(t, name)(x.T, y.T), MATRIX, np.abs(MATRIX) + 1)

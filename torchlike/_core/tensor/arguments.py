@@ -37,12 +37,18 @@ def plain(op: Kernel, position: int, x: Any) -> Any:
         KIND[type(x)] = 1
         return x
     if isinstance(x, np.generic) and not isinstance(x, np.void | np.str_):
-        return x.item()
+        return _of_numpy(x)
     for number, value in _NUMBERS.items():  # of a class made of one, as IntEnum is
         if isinstance(x, number):
             return value(x)
     names = [a.public_name for a in op.declaration.dynamic]
     raise no_tensor(op.name, names[position] if position < len(names) else None, position, x)
+
+
+def _of_numpy(x: np.generic) -> Any:
+    """A number of numpy as Python's; PyTorch takes a boolean one for a float."""
+    wide = np.bool_ | np.longdouble  # whose item() is no number of Python's, or another than PyTorch takes
+    return float(x) if isinstance(x, wide) else complex(x) if isinstance(x, np.clongdouble) else x.item()
 
 
 def no_tensor(function: str, name: str | None, position: int | None, x: Any) -> TypeError:
@@ -153,7 +159,7 @@ def as_number(function: str, name: str, x: Any) -> Any:
     if isinstance(x, bool | int | float | complex):
         return x
     if isinstance(x, np.number | np.bool_):
-        return x.item()
+        return _of_numpy(x)
     if isinstance(x, Tensor):
         if stands_for_number(x):
             return x
