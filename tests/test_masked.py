@@ -168,6 +168,16 @@ def test_entries_of_sparse_tensors(name, dtype):
         agree(run)
 
 
+@pytest.mark.parametrize("name", ["sum", "prod", "amax", "amin"])
+def test_a_sparse_number(name):
+    def run(t):
+        x = t.tensor(2.0).to_sparse()
+        masks = [t.tensor(True).to_sparse(), t.tensor(False)]
+        return [_parts(getattr(t.masked, name)(x, d, mask=m)) for d in (None, 0, -1, ()) for m in masks]
+
+    agree(run)
+
+
 @pytest.mark.parametrize("layout", ["sparse", "sparse_csr"])
 @pytest.mark.parametrize("name", REDUCED + ALONG)
 def test_masks_that_are_sparse_and_tensors_that_are_not_reduced(name, layout):

@@ -32,6 +32,7 @@ def checked(t, c, size):
         "neg", "abs", "sgn", "sign", "relu", "sqrt", "sin", "sinh", "tan", "tanh", "asin", "asinh", "atan", "atanh",
         "ceil", "floor", "round", "trunc", "frac", "erf", "log1p", "deg2rad", "rad2deg", "isnan", "isinf",
         "signbit")],
+    lambda t: [(x * n, n * x, n * n) for n in (t.tensor(2.0).to_sparse(),) for x in (S(t), U(t), H(t))],
     lambda t: (S(t) * 1j, (S(t) * 1j).conj(), (S(t) * 1j) + S(t)),
     lambda t: [(c.angle(), t.angle(c.t()), c.conj_physical()) for c in (C(t), -C(t), C(t) * 1j)],
     lambda t: (t.full_like(C(t), 2.0), t.full_like(C(t), 3), t.full_like(C(t), 2.5, dtype=t.int32)),

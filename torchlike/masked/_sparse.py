@@ -54,7 +54,7 @@ def reduced(name, input, dims, keepdim, dtype, mask, expanded, limit):
 
 def of_entries(name, input, entries, dims, keepdim, dtype, limit=None):
     """``name`` over ``dims`` of ``entries`` that ``input`` has, coalesced, as a sparse tensor of its layout."""
-    dims = {d % input.ndim for d in dims}
+    dims = {d % max(input.ndim, 1) for d in dims}
     kept = [d for d in range(input.ndim) if d not in dims]
     groups, place = _grouped(entries.indices()[kept])
     values = entries.values()

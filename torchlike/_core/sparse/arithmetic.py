@@ -180,6 +180,9 @@ def _product(self: Any, other: Any) -> Tensor:
         return with_values(self, v.values * masked(other, v).values)
     if isinstance(value(self), Compressed) is not isinstance(value(other), Compressed):
         raise unsupported("mul of two layouts: mul", self, other)
+    if not (self.ndim and other.ndim):
+        many, one = (self, other) if self.ndim else (other, self)
+        return with_values(many, value(many).values * value(one).values.sum())
     if tuple(self.shape) != tuple(other.shape):
         raise RuntimeError(
             f"mul(): the sizes of two sparse tensors must be the same, got {list(self.shape)} and {list(other.shape)}"
