@@ -139,3 +139,8 @@ def test_of_attention_with_options():
         return [strides(y) for y in found], attend(x, x, x).transpose(1, 2).view(2, 5, 32).shape
 
     agree(run)
+
+
+@pytest.mark.parametrize("turns", [-4, -1, 0, 1, 2, 3, 4])
+def test_of_rotations(turns):
+    agree(lambda t: [strides(t.rot90(t.zeros(2, 3, 4).mT, turns, d)) for d in ([0, 1], [1, 2], [0, 2])])

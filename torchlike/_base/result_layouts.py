@@ -75,6 +75,11 @@ def like_first(layouts: Layouts, shape: Ints, static: Any) -> Ints | None:
     return preserve_strides(first) if first is not None and first.shape == shape else None
 
 
+def rotated(layouts: Layouts, shape: Ints, static: Any) -> Ints | None:
+    """As :func:`like_first`, but where nothing turns."""
+    return like_first(layouts, shape, static) if static[0] % 4 else None
+
+
 def attention(layouts: Layouts, shape: Ints, static: Any) -> Ints | None:
     """The memory order of the query where PyTorch has a kernel for CPUs, which broadcasts and drops nothing."""
     query, key, value, mask, words = layouts[:5]

@@ -168,7 +168,7 @@ def roll(self, shifts, dims):
     return jnp.roll(self, shifts, dims)
 
 
-@op("rot90(Tensor self, int k=1, int[] dims=[0,1]) -> Tensor", variants="", layout=result_layouts.like_first)
+@op("rot90(Tensor self, int k=1, int[] dims=[0,1]) -> Tensor", variants="", layout=result_layouts.rotated)
 def rot90(self, k, dims):
     if len(dims) != 2:
         raise RuntimeError(f"expected total rotation dims == 2, but got dims = {len(dims)}")
