@@ -23,7 +23,7 @@ Under a `TorchDispatchMode` a backward is the calls of aten that its formula is:
 the rest the primitives of jax that it consists of, one by one (`mul` is `aten.mul`, `select_n` is `aten.where`). So
 gradients are the same with and without a mode. Of {known} operators that is so. The derivatives of the {count} below
 have parts for which aten has no operator; a mode sees each as one call of `torch.ops.torchlike`, with the kernel that
-runs without a mode too. Made by `python docs/make_opaque.py`.
+runs without a mode too. Made by `python docs/make_opaque.py`, with jax {jax}.
 
 | operator | what aten has no operator for |
 |---|---|
@@ -57,7 +57,8 @@ def page():
     found = {op.full_name: reasons(op) for op in operators()}
     rows = [f"| `{name}` | {', '.join(sorted(why))} |" for name, why in sorted(found.items()) if why]
     known = sum(why is not None and not why for why in found.values())
-    return HEAD.format(known=known, count=len(rows)) + "\n".join(rows) + "\n"
+    made_with = ".".join(jax.__version__.split(".")[:2])
+    return HEAD.format(known=known, count=len(rows), jax=made_with) + "\n".join(rows) + "\n"
 
 
 if __name__ == "__main__":

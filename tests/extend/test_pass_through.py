@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import runpy
 from pathlib import Path
 
+import jax
 import numpy as np
 import pytest
 from sample_kit import complex_sample, operators, sample
@@ -112,5 +114,8 @@ def test_at_the_points_of_the_page(text):
 
 def test_the_list_of_opaque_derivatives_is_current():
     docs = Path(__file__).parents[2] / "docs"
+    made_with = re.search(r"with jax (\d+\.\d+)\.", (docs / "opaque.md").read_text()).group(1)
+    if not jax.__version__.startswith(f"{made_with}."):
+        pytest.skip(f"the page tells of the primitives of jax {made_with}")
     page = runpy.run_path(str(docs / "make_opaque.py"), run_name="make_opaque")["page"]()
     assert (docs / "opaque.md").read_text() == page, "run python docs/make_opaque.py"

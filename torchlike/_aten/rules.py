@@ -110,7 +110,7 @@ _unary(
     tanh="tanh", asinh="asinh", acosh="acosh", atanh="atanh", exp="exp", exp2="exp2", log="log", log1p="log1p",
     expm1="expm1", logistic="sigmoid", sqrt="sqrt", rsqrt="rsqrt", floor="floor", ceil="ceil", is_finite="isfinite",
     erf="erf", erfc="erfc", erf_inv="erfinv", lgamma="lgamma", digamma="digamma", abs="abs", conj="_conj",
-    bessel_i0e="special_i0e", bessel_i1e="special_i1e",
+    bessel_i0e="special_i0e", bessel_i1e="special_i1e", log2="log2",
 )  # fmt: skip
 rule("round", check=lambda eqn: int(eqn.params["rounding_method"]) == 1)(
     lambda eqn, x: redispatch(_aten.round.default, whole(x))
@@ -137,6 +137,12 @@ def _sign(eqn: Any, x: Any) -> Any:
 RULES["real"] = lambda eqn, x: real_or_imaginary(whole(x), 0)
 RULES["imag"] = lambda eqn, x: real_or_imaginary(whole(x), 1)
 RULES["square"] = lambda eqn, x: redispatch(_aten.pow.Tensor_Scalar, whole(x), 2)
+
+
+@rule("one_minus_square")
+def _one_minus_square(eqn: Any, x: Any) -> Any:
+    x = whole(x)  # from jax 0.12 on; exact where x is almost 1
+    return redispatch(_aten.mul.Tensor, redispatch(_aten.add.Scalar, x, 1), redispatch(_aten.rsub.Scalar, x, 1))
 
 
 @rule("integer_pow")
