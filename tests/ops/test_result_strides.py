@@ -144,3 +144,34 @@ def test_of_attention_with_options():
 @pytest.mark.parametrize("turns", [-4, -1, 0, 1, 2, 3, 4])
 def test_of_rotations(turns):
     agree(lambda t: [strides(t.rot90(t.zeros(2, 3, 4).mT, turns, d)) for d in ([0, 1], [1, 2], [0, 2])])
+
+
+PRODUCTS = [
+    "bqd,bkd->bqk", "bchw,cd->bdhw", "bqk,bkhd->bqhd", "bhqk,bkhd->bqhd", "bhqk,bkhd->bhqd", "ij,j->ij", "ij,j->ji",
+    "i,j->ji", "i,j->ij", "ij,ij->ji", "aij,bij->ab", "aij,bij->ba", "ijk,kl->lij", "iij,jk->ki",
+    "...ij,...jk->...ki", "ijk,k->ij", "ij,kl->kijl", "ab,ab->", "bn,anm,bm->ba", "bij,b->ij", "ij,jk,k->ki",
+    ",ij->ji", "bef,gbf->bge", "dea,cd->eac", "aed,e->de", "fed,fae->eaf",
+]  # fmt: skip
+LENGTHS = dict(zip("abcdefghijklmnqw", (2, 3, 4, 5, 6, 7, 8, 2, 3, 4, 5, 6, 7, 2, 4, 3), strict=True))
+
+
+@pytest.mark.parametrize("turned", [False, True])
+@pytest.mark.parametrize("equation", PRODUCTS)
+def test_of_einsum(equation, turned):
+    def run(t):
+        sizes = [[LENGTHS[c] for c in term.replace("...", "a")] for term in equation.partition("->")[0].split(",")]
+        operands = [t.zeros(size[::-1]).permute([*reversed(range(len(size)))]) for size in sizes]
+        operands = operands if turned else [x.contiguous() for x in operands]
+        return strides(t.einsum(equation, *operands))
+
+    agree(run)
+
+
+def test_einsum_lets_dropout_draw_as_pytorch():
+    def run(t):
+        t.manual_seed(0)
+        weights = t.einsum("bqhd,bkhd->hbqk", t.ones(2, 3, 4, 5), t.ones(2, 6, 4, 5))
+        values = t.einsum("bchw,cd->bdhw", t.ones(2, 3, 4, 5), t.ones(3, 6))
+        return t.nn.functional.dropout(weights), t.nn.functional.dropout(values)
+
+    agree(run)

@@ -1,13 +1,18 @@
 """Products in index notation, chains and diagonals, and approximations of low rank."""
 
+from torchlike._base.layout import Layout
 from torchlike._base.once import warn_once
 from torchlike._core.autocast.composite import in_lower_precision
 from torchlike._core.dispatch.dispatch import call
+from torchlike._core.dispatch.observers import watched
 from torchlike._core.dispatch.out import call_out, put_exactly
 from torchlike._core.tensor import arguments
 from torchlike._core.tensor.arguments import as_number
+from torchlike._core.tensor.memory_order import restride
 from torchlike._core.tensor.tensor import Tensor
+from torchlike._executor.level import mapped
 from torchlike._functions._install import both, function, method
+from torchlike._functions.einsum_strides import strides_of
 from torchlike._functions.linalg import linalg
 from torchlike._functions.random import randn
 from torchlike._ops import distance
@@ -42,11 +47,30 @@ def einsum(*args):
     for x in operands:
         if not isinstance(x, Tensor):
             raise TypeError(f"einsum(): argument 'operands' must be tuple of Tensors, not {type(x).__name__}")
-    if len(operands) == 1:
-        labels, kept = named.parse(equation, [operands[0].ndim])
-        if len(set(labels[0])) == len(labels[0]) == len(kept):  # no sum: a view, as PyTorch's
-            return in_lower_precision(operands[0], on_cpu=False)[0].permute([labels[0].index(label) for label in kept])
-    return call(named.einsum, tuple(operands), (equation, None, (len(operands),)))
+    if len(operands) == 1 and (shown := _as_view(equation, operands[0])) is not None:
+        return shown
+    out = call(named.einsum, tuple(operands), (equation, None, (len(operands),)))
+    if len(operands) > 1 and out.ndim > 1 and not any([watched(x) or mapped(x) for x in operands]):
+        strides = strides_of(equation, tuple([Layout(x.shape, x.stride(), 0) for x in operands]))
+        if strides != out.stride():
+            restride(out, strides)
+    return out
+
+
+def _as_view(equation, operand):
+    """The result where nothing is summed: diagonals and permutations of one operand, which PyTorch shows; else None."""
+    (labels,), kept = named.parse(equation, [operand.ndim])
+    sizes = dict(zip(labels, operand.shape, strict=True))
+    if set(labels) != set(kept) or [sizes[label] for label in labels] != list(operand.shape):
+        return None
+    shown = in_lower_precision(operand, on_cpu=False)[0]
+    for label in kept:
+        while labels.count(label) > 1:
+            first = labels.index(label)
+            second = labels.index(label, first + 1)
+            shown = shown.diagonal(0, first, second)
+            labels = [*labels[:first], *labels[first + 1 : second], *labels[second + 1 :], label]
+    return shown.permute([labels.index(label) for label in kept])
 
 
 _LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
@@ -145,7 +169,7 @@ def chain_matmul(*matrices, out=None):
     if len(matrices) == 1:
         if out is not None:
             put_exactly("chain_matmul", matrices[0], out)
-        return matrices[0] if out is None else out
+        return matrices[0].clone() if out is None else out
     return linalg.multi_dot(matrices, out=out)
 
 

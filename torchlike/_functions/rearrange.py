@@ -215,11 +215,11 @@ def broadcast_to(input, size):
 
 @function()
 def broadcast_tensors(*tensors):
-    """The tensors expanded to their common shape; a tuple of views."""
+    """The tensors expanded to their common shape: a tuple of views, and of those themselves that have it."""
     if len(tensors) == 1 and isinstance(tensors[0], list | tuple):
         tensors = tuple(tensors[0])
     shape = dims.broadcast_shapes(*(tuple(t.shape) for t in tensors))
-    return tuple(t.expand(shape) for t in tensors)
+    return tuple(t if tuple(t.shape) == shape else t.expand(shape) for t in tensors)
 
 
 @function()
