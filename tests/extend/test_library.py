@@ -4,6 +4,7 @@ import gc
 
 import numpy as np
 import pytest
+import torch
 from both import agree, agree_error, attempt
 from library_kit import defined, no_result, plus, space
 from story_kit import said, story
@@ -251,6 +252,16 @@ def test_operators_that_return_views(make):
         return y, y._base is x, y.grad_fn, op.part.default.is_view, op.op.default.is_view
 
     agree(script)
+
+
+@pytest.mark.parametrize("out", [None, 3])
+def test_a_result_declared_as_none(out):
+    def run(t):
+        lib = fragment(t, "op(Tensor x) -> None")
+        lib.impl("op", lambda x: out, "CompositeImplicitAutograd")
+        return attempt(lambda: ops(t, lib).op(t.ones(1)))
+
+    assert type(run(torchlike)) is type(run(torch))
 
 
 def test_kernels_can_come_before_the_operator():

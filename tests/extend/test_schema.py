@@ -43,6 +43,8 @@ PARSED = [
     "foo(int x=1.5, int y=True, bool z=1, float w=True, str v=1, Tensor? u=3) -> ()",
     "foo(DeviceIndex a, SymInt b, number c, NoneType d, Capsule e, AnyEnumType f) -> ()",
     "foo(__torch__.torch.classes.quantized.Conv2dPackedParamsBase q) -> ()",
+    "foo() -> None",
+    "foo(Tensor x, None y) -> (None, Tensor)",
     "foo(Tensor! x, Tensor(a!) y, Tensor !? z, *, Tensor! out) -> (Tensor!, Tensor(a!))",
     "foo(Tensor![] x, Tensor[]! y, int! z) -> Tensor![]",
     "foo(Dict(str, Tensor!) x, (Tensor(a), Tensor[](b!)) y, Tensor! z) -> ()",

@@ -239,6 +239,8 @@ class _Parser:
             self.take(")")
             spelt = f"({', '.join(t[0] for t in inner)})"
             return spelt, SchemaType("Tuple", *(t[1] for t in inner)), SchemaType("Tuple", *(t[2] for t in inner))
+        if self.took("None"):
+            return "NoneType", SchemaType("NoneType"), SchemaType("NoneType")
         if self.kind != "ident":
             self.expected("ident")
         name = self.value

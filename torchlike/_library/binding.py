@@ -48,6 +48,7 @@ _CONVERTERS: dict[str, Callable[[Any], Any]] = {
     "number": _is(int, float, complex),
     "complex": _complex, "Device": _device, "ScalarType": _is(dtype, int), "Layout": _is(MemoryLayout, int),
     "MemoryFormat": _is(MemoryFormat, int), "Generator": _is(Generator), "Any": lambda value: value,
+    "NoneType": _is(type(None)),
 }  # fmt: skip
 
 

@@ -10,7 +10,7 @@ from torchlike._decl.function_schema import FunctionSchema, SchemaType
 
 _PLAIN: dict[str, tuple] = {
     "int": (int, np.integer), "bool": (bool, np.bool_), "float": (float, int, np.floating, np.integer), "str": (str,),
-    "number": (int, float, complex, np.number, np.bool_), "complex": (complex, float, int),
+    "number": (int, float, complex, np.number, np.bool_), "complex": (complex, float, int), "NoneType": (type(None),),
 }  # fmt: skip
 _CAST = {"float": float, "complex": complex, "int": int}
 
