@@ -8,7 +8,8 @@ Layouts here have one dimension for each label, those of the result first: of le
 from collections.abc import Sequence
 from functools import lru_cache
 
-import opt_einsum
+import jax.numpy as jnp
+import numpy as np
 
 from torchlike._base.layout import Ints, Layout, contiguous_strides, pointwise_strides
 from torchlike._ops.products import parse
@@ -30,8 +31,8 @@ def strides_of(equation: str, layouts: tuple[Layout, ...]) -> Ints:
 def _path(equation: str, layouts: Sequence[Layout]) -> list[tuple[int, ...]]:
     if len(layouts) == 2:
         return [(0, 1)]
-    shapes = [x.shape for x in layouts]
-    return [pair for pair in opt_einsum.contract_path(equation, *shapes, shapes=True)[0] if len(pair) == 2]
+    operands = [np.broadcast_to(0.0, x.shape) for x in layouts]
+    return [pair for pair in jnp.einsum_path(equation, *operands, optimize="auto")[0] if len(pair) == 2]
 
 
 def _spread(x: Layout, term: Sequence, labels: Sequence) -> Layout:
