@@ -113,6 +113,18 @@ def test_out(name):
     )
 
 
+@pytest.mark.parametrize("out", ["complex64", "float16", "float32", "float64"])
+def test_moduli_fit_float_outputs_and_complex_ones(out):
+    forward(lambda t, x: t.abs(x, out=t.empty(0, dtype=getattr(t, out))), np.complex64([3 + 4j, -1j, 0, -2]))
+
+
+@pytest.mark.parametrize("source, out", [("complex64", "complex128"), ("complex64", "int32"), ("float32", "complex64")])
+def test_moduli_fit_no_other_outputs(source, out):
+    for t in (torch, torchlike):
+        with pytest.raises(RuntimeError):
+            t.abs(t.ones(2, dtype=getattr(t, source)), out=t.empty(0, dtype=getattr(t, out)))
+
+
 def test_round_to_decimals():
     x = np.array([1234.5678, -0.125, 0.375, 2.5, 1e10, np.nan, np.inf])
     for decimals in (2, 0, -2, 1, 5):

@@ -46,7 +46,7 @@ EXTENSIONS: dict[str, Op] = {}  # operators of other namespaces, by namespace::n
 AUTOCAST = frozenset({"lower_precision_fp", "fp32", "promote", "banned", "states", "rounded", "fp32_rounded", "inner"})
 VARIANTS = frozenset({"function", "method", "inplace", "out"})
 _INPLACE = frozenset("alone after number part repeatable repeated".split())
-OUT = frozenset("exact cast safely eigenvalues promotes apart computes widens truths".split()) | _INPLACE
+OUT = frozenset("exact cast safely eigenvalues promotes apart computes widens truths parts".split()) | _INPLACE
 INPLACE: dict[str, frozenset[str]] = {}  # those of ``OUT`` that are of in-place forms, by the names of these
 
 
@@ -362,7 +362,8 @@ def op(
             result as LAPACK's functions do, as "eigenvalues" where the schema has no name for it; "promotes", it is a
             TypeError; "apart", it shares no memory with an input;
             "computes", the call computes in its dtype, unless the last argument says another, and "widens", one of
-            floats computes in its floats; "truths", it is of bool or uint8. Of the in-place form: "part", it changes
+            floats computes in its floats; "truths", it is of bool or uint8; "parts", of complex numbers it may be of
+            floats or as they are. Of the in-place form: "part", it changes
             the first input at some places, and "alone", no other shares memory with that, too; "after", all are read
             before anything is written, or "number", those of no dimensions; an expanded first one is "repeatable",
             which does the same twice, or "repeated", of which PyTorch only warns.

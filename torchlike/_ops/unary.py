@@ -56,7 +56,7 @@ abs_ = unary(
     lambda grad, self: grad * aten.sgn(self),
     dtype="same",
     kinds="ifc",
-    out="exact",
+    out="exact parts",
     operator="abs",
     doc="Elementwise absolute value; the modulus of complex numbers.",
     shows="-2.0 -> 2.",

@@ -77,7 +77,8 @@ def _run(op: Kernel, inputs: Inputs, static: Static) -> tuple[Tensor, ...]:
         state.grad = before
     results = tuple(got) if isinstance(got, tuple) else (got,)
     for at, (r, o) in enumerate(zip(results, outs, strict=True)):
-        _demand_dtype(op, value_of(r), o, at)
+        if not ("parts" in op.declaration.out and _takes_parts(o.dtype, inputs[0].dtype)):
+            _demand_dtype(op, value_of(r), o, at)
     if LAYER.used and holds([x._storage.form for x in (*results, *outs)]):
         LAYER.put(op, results, outs)
         return outs
@@ -176,6 +177,11 @@ def put_exactly(name: str, result: Tensor, out: Tensor) -> None:
     demand_dtype(name, result.dtype.np, out)
     demand_fits(name, result, out)
     put(out, value_of(result))
+
+
+def _takes_parts(out: dtype, source: dtype) -> bool:
+    """Whether real results of complex numbers are cast to an output of this dtype."""
+    return source.is_complex and (out.is_floating_point or out is source)
 
 
 def _demand_dtype(op: Kernel, value: Any, out: Tensor, at: int) -> None:
