@@ -461,6 +461,17 @@ def parts_that_are_checked(rank):
 
 
 @case
+def values_of_one_process_of_a_part_of_a_mesh(rank):
+    m, found = grid(), []
+    for part, source in (("dp", 0), ("dp", 1), ("tp", 0), ("dp", None)):
+        for placement in (Replicate(), Shard(0)):
+            y = dt.distribute_tensor(numbers(4) + 10 * rank, m[part], [placement], src_data_rank=source)
+            found += [rounded(y.to_local()), rounded(y.full_tensor())]
+    both = dt.distribute_tensor(numbers(4) + 10 * rank, m, [Replicate(), Shard(0)], src_data_rank=0)
+    return [*found, rounded(both.to_local())]
+
+
+@case
 def summoned_in_many_ways(rank):
     summon, half = fsdp.FullyShardedDataParallel.summon_full_params, fsdp.MixedPrecision(param_dtype=t.bfloat16)
     model, found = by_wrapper(mixed_precision=half), []

@@ -471,12 +471,12 @@ _REFUSED: dict[Any, str] = {Tensor.numpy: "numpy", Tensor.tolist: "tolist"}
 _GETTERS = nowrap()
 
 
-def _as_first(t: Tensor, mesh: DeviceMesh, placements: Sequence[Placement]) -> Any:
-    """The value of ``t``, where processes have the same whole that of the first of them."""
+def _as_first(t: Tensor, mesh: DeviceMesh, placements: Sequence[Placement], source: int = 0) -> Any:
+    """The value of ``t``, where processes have the same whole that of one of them, by its place in the mesh."""
     copy = fresh(value_of(t)).clone()
     for i, placement in enumerate(placements):
         if isinstance(placement, Replicate) and processes_along(mesh, i) > 1:
-            broadcast(copy, group=mesh.get_group(i), group_src=0)
+            broadcast(copy, group=mesh.get_group(i), group_src=source)
     return value_of(copy)
 
 
@@ -523,7 +523,8 @@ def distribute_tensor(
         tensor: a leaf; the result is one too, and requires grad if it does.
         placements: one for each dimension of the mesh: Shard(dim), Replicate(), which is the default, or Partial(),
             in several processes: parts of which ``tensor`` is the sum.
-        src_data_rank: the process whose values count; None where all have the same.
+        src_data_rank: the process whose values count, by its place in each dimension of the mesh; None where all
+            have the same.
 
     Raises:
         RuntimeError: the tensor is no leaf.
@@ -554,11 +555,8 @@ def distribute_tensor(
     if any(isinstance(p, Partial) for p in found):
         return as_partial(distribute_tensor(tensor, mesh, whole_of(found), src_data_rank=src_data_rank), found)
     sharding = sharding_for(mesh, found, tensor.shape, "distribute_tensor")
-    value = value_of(tensor)
-    if not alone() and src_data_rank is not None and c10d.is_initialized() and not tensor.is_meta:
-        copy = fresh(value).clone()
-        broadcast(copy, src_data_rank)
-        value = value_of(copy)
+    asked = not alone() and src_data_rank is not None and c10d.is_initialized() and not tensor.is_meta
+    value = _as_first(tensor, mesh, [Replicate()] * mesh.ndim, src_data_rank) if asked else value_of(tensor)
     new = as_leaf(fresh(whole(value, sharding)), mesh, tensor.requires_grad)
     if getattr(tensor, "_is_param", False):
         new._is_param = True
