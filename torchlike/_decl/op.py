@@ -360,13 +360,12 @@ def op(
         out: words of ``OUT`` about ``out=``: "exact", it must have the result's dtype, as of what is not pointwise;
             "cast", the result is cast to its dtype, as of pointwise operators, and "safely", a refusal names the
             result as LAPACK's functions do, as "eigenvalues" where the schema has no name for it; "promotes", it is a
-            TypeError; "apart", it shares no memory with an input;
-            "computes", the call computes in its dtype, unless the last argument says another, and "widens", one of
-            floats computes in its floats; "truths", it is of bool or uint8; "parts", of complex numbers it may be of
-            floats or as they are. Of the in-place form: "part", it changes
-            the first input at some places, and "alone", no other shares memory with that, too; "after", all are read
-            before anything is written, or "number", those of no dimensions; an expanded first one is "repeatable",
-            which does the same twice, or "repeated", of which PyTorch only warns.
+            TypeError; "apart", it shares no memory with an input; "computes", the call computes in its dtype, unless
+            the last argument says another, and "widens", one of floats computes in its floats; "truths", it is of bool
+            or uint8; "parts", of complex numbers it may be of floats or as they are. Of the in-place form: "part", it
+            changes the first input at some places, and "alone", no other shares memory with that, too; "after", all
+            are read before anything is written, or "number", those of no dimensions; an expanded first one is
+            "repeatable", which does the same twice, or "repeated", of which PyTorch only warns.
         taken: of an operator whose result is elements of the first input, at places that the second one names: numpy's
             index, ``taken(shape, places, *static)``, or None where the kernel has more to say.
         held: the numbers that the dtype of the result must hold, or ``name:wide`` the dtype that computes it: a call
