@@ -555,8 +555,9 @@ def distribute_tensor(
     if any(isinstance(p, Partial) for p in found):
         return as_partial(distribute_tensor(tensor, mesh, whole_of(found), src_data_rank=src_data_rank), found)
     sharding = sharding_for(mesh, found, tensor.shape, "distribute_tensor")
-    asked = not alone() and src_data_rank is not None and c10d.is_initialized() and not tensor.is_meta
-    value = _as_first(tensor, mesh, [Replicate()] * mesh.ndim, src_data_rank) if asked else value_of(tensor)
+    value = value_of(tensor)
+    if not alone() and src_data_rank is not None and c10d.is_initialized() and not tensor.is_meta:
+        value = _as_first(tensor, mesh, [Replicate()] * mesh.ndim, src_data_rank)
     new = as_leaf(fresh(whole(value, sharding)), mesh, tensor.requires_grad)
     if getattr(tensor, "_is_param", False):
         new._is_param = True
