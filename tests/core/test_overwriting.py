@@ -82,13 +82,18 @@ def test_what_it_computes(name):
     agree(lambda t: changed(t, CHANGES[name]))
 
 
-@pytest.fixture(params=[True, False], ids=["alone", "beside a thread"])
-def threads(request, monkeypatch):
-    """Whether there are other threads, and no shared pieces of arrays that earlier tests of a process have left."""
-    for module in (overwriting, mutation):
-        monkeypatch.setattr(module, "alone", lambda: request.param)
+@pytest.fixture
+def one_device(monkeypatch):
+    """No shared pieces of arrays, which earlier tests of a process may have left."""
     for flag in ("SHARING", "USED"):
         monkeypatch.setattr(overwriting, flag, [])
+
+
+@pytest.fixture(params=[True, False], ids=["alone", "beside a thread"])
+def threads(request, monkeypatch, one_device):
+    """Whether there are other threads."""
+    for module in (overwriting, mutation):
+        monkeypatch.setattr(module, "alone", lambda: request.param)
 
 
 @pytest.mark.parametrize("name", CHANGES)
@@ -299,7 +304,7 @@ def test_signals():
     assert rung
 
 
-def test_code_that_interrupts_a_change_beside_threads_reads_the_old_value(monkeypatch):
+def test_code_that_interrupts_a_change_beside_threads_reads_the_old_value(monkeypatch, one_device):
     monkeypatch.setattr(overwriting, "alone", lambda: False)
     x, told, real = changed(torch, CHANGES["a number"]), [], overwriting.getrefcount
     old = x.tolist()
@@ -318,7 +323,7 @@ def test_code_that_interrupts_a_change_beside_threads_reads_the_old_value(monkey
     assert x.tolist()[2][3] == 9
 
 
-def test_a_change_whose_end_was_interrupted(monkeypatch):
+def test_a_change_whose_end_was_interrupted(monkeypatch, one_device):
     monkeypatch.setattr(overwriting, "alone", lambda: False)
     x = changed(torch, CHANGES["a number"])
 

@@ -203,7 +203,12 @@ def set_autocast_dtype(device_type: str, dtype: Dtype) -> None:
     >>> torch.set_autocast_dtype("cpu", torch.bfloat16)
     """
     kind = kind_of("set_autocast_dtype", device_type)
-    dtype = as_dtype(dtype, "set_autocast_dtype")
+    try:
+        dtype = as_dtype(dtype)
+    except TypeError:
+        raise TypeError(
+            f"set_autocast_dtype(): argument 'dtype' (position 2) must be torch.dtype, not {type(dtype).__name__}"
+        ) from None
     if kind in _DTYPES:
         settings = state.autocast or DEFAULT
         keep(settings.having(kind, kind in settings.on, dtype, settings.cache))
