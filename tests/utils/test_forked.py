@@ -1,5 +1,6 @@
 """Computing in the child of a fork, where XLA cannot."""
 
+import contextlib
 import multiprocessing
 import os
 import pickle
@@ -24,7 +25,8 @@ def in_child(f):
     here, there = multiprocessing.Pipe()
     pid = os.fork()
     if not pid:
-        signal.alarm(60)
+        here.close()
+        signal.alarm(200)
         try:
             there.send((True, f()))
         except BaseException as error:
@@ -32,10 +34,12 @@ def in_child(f):
         finally:
             there.recv()  # memory of tensors is handed over by whoever sent them, as in PyTorch
             os._exit(0)
+    there.close()  # so that a child that dies is told by the end of its messages
     try:
         fine, found = here.recv()
     finally:
-        here.send(None)
+        with contextlib.suppress(OSError):
+            here.send(None)
         os.waitpid(pid, 0)
     if not fine:
         raise found

@@ -37,7 +37,7 @@ def patience(monkeypatch):
 
 def loader(t, dataset, *args, workers=2, **options):
     """A loader whose workers are forked, and never waited for without end."""
-    options = {"multiprocessing_context": "fork", "timeout": 60} | options
+    options = {"multiprocessing_context": "fork", "timeout": 200} | options
     return data(t).DataLoader(dataset, *args, num_workers=workers, **options)
 
 
