@@ -475,7 +475,10 @@ def _as_first(t: Tensor, mesh: DeviceMesh, placements: Sequence[Placement], sour
     """The value of ``t``, where processes have the same whole that of one of them, by its place in the mesh."""
     copy = fresh(value_of(t)).clone()
     for i, placement in enumerate(placements):
-        if isinstance(placement, Replicate) and processes_along(mesh, i) > 1:
+        many = processes_along(mesh, i) if isinstance(placement, Replicate) else 1
+        if many > 1 and mesh._groups is None and many == c10d.get_world_size():  # several devices of each process
+            broadcast(copy, source)
+        elif many > 1:
             broadcast(copy, group=mesh.get_group(i), group_src=source)
     return value_of(copy)
 
