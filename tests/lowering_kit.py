@@ -4,6 +4,7 @@ That takes as long as the rest of lowering a small program. What imports this, t
 shares them.
 """
 
+import os
 import threading
 
 from jax._src.interpreters import mlir
@@ -21,4 +22,13 @@ def _context() -> mlir.ir.Context:
     return _of_thread.kept
 
 
+def _forget() -> None:
+    """Let a forked process make its own: the parent's waits for threads that are not there, and so would its end."""
+    _LEFT.append(getattr(_of_thread, "kept", None))
+    _of_thread.uses = 0
+
+
+_LEFT: list = []
 mlir.make_ir_context = _context
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget)
