@@ -293,7 +293,8 @@ def levels(monkeypatch):
     seen, compiled = [], compiling.compiled
 
     def watched(found, donated, options):
-        seen.append({id(kernels.QUICKLY): "quickly", id(kernels.TURNED): "turned"}.get(id(options), "well"))
+        names = {id(kernels.QUICKLY): "quickly", id(kernels.TURNED): "turned", id(kernels.MANY): "many"}
+        seen.append(names.get(id(options), "well"))
         return compiled(found, donated, options)
 
     monkeypatch.setattr(compiling, "compiled", watched)
@@ -320,6 +321,16 @@ def test_what_only_turns_data_is_compiled_by_the_emitters(levels, function, expe
     x = jnp.arange(LARGE + 512, dtype=jnp.float32).reshape(512, -1)
     np.testing.assert_array_equal(fresh(None, function)(x), function(np.asarray(x)))
     assert levels == [expected]
+
+
+@pytest.mark.parametrize("size, expected", [(4 * TINY, ["quickly", "many"]), (LARGE, ["many"])])
+def test_steps_of_many_parameters_are_compiled_by_the_emitters(kept, levels, size, expected):
+    p = torch.nn.Parameter(torch.ones(size))
+    p.grad = torch.ones(size)
+    optimizer = torch.optim.Rprop([p])
+    for _ in range(CALLS):
+        optimizer.step()
+    assert levels[-len(expected) :] == expected
 
 
 @pytest.mark.parametrize("nested", [False, True])

@@ -32,7 +32,7 @@ def compiled(function: Callable[..., Any], static: Static, donated: Indices = ()
     jax.jit. The arguments ``donated`` are overwritten.
     """
     whole = functools.partial(function, **dict(static))
-    return jit(whole, ("fused", whole), donated)
+    return jit(whole, ("fused", whole), donated, many=True)
 
 
 def run(function: Callable[..., Any], static: Static, *trees: Any) -> Any:
@@ -212,7 +212,7 @@ def _recorded(recorder: Recorder, function: Callable[..., Any], static: Static, 
 @functools.lru_cache(1024)
 def _flat(function: Callable[..., Any], static: Static, tree: Any) -> Callable[..., Any]:
     whole = functools.partial(function, **dict(static))
-    return jit(lambda *leaves: whole(*jax.tree.unflatten(tree, leaves)), ("flat", whole, str(tree)))
+    return jit(lambda *leaves: whole(*jax.tree.unflatten(tree, leaves)), ("flat", whole, str(tree)), many=True)
 
 
 def home_of(value: Value) -> frozenset[jax.Device]:
