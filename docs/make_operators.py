@@ -33,7 +33,7 @@ GAPS = [
         "`include_last_offset`, with a last offset before the end of the input",
         "sums end there but for float64, as PyTorch's; so do gradients, where PyTorch's of means do not",
     ),
-    ("layouts CSR, CSC, BSR and BSC", "with batches or dense dimensions", "refused by name"),
+    ("batches of CSR, CSC, BSR and BSC", "products of matrices", "refused by name"),
     ("`MaskedTensor`", "sparse layouts", "refused: masks of sparse tensors"),
     ("`as_masked_tensor`", "gradient of data", "a Tensor with 0 where the mask is False; PyTorch's has the mask"),
     ("`masked.mean`, `masked.var`, `masked.std`", "of a MaskedTensor", "under its mask; PyTorch counts all elements"),

@@ -17,6 +17,7 @@ from torchlike._core.conversion.factories import (
 from torchlike._core.dispatch.bind import FUNCTIONS
 from torchlike._core.dispatch.observers import flagged, redispatch, watched
 from torchlike._core.dispatch.view_calls import call_view
+from torchlike._core.sparse.value import NAMES
 from torchlike._core.tensor import arguments, untyped_storage
 from torchlike._core.tensor.memory_format import formatted
 from torchlike._core.tensor.size import Size
@@ -71,10 +72,10 @@ def _sparse_like(name, number, t, shape, layout, dtype, device, requires_grad):
 def demand_same_layout(t, layout):
     """RuntimeError for a tensor of another layout than one of compressed rows or columns has."""
     if t.layout in COMPRESSED and layout is not t.layout:
-        names = [str(x).rpartition("_")[2].capitalize() for x in (t.layout, layout)]
+        names = [NAMES.get(x, "Strided") for x in (t.layout, layout)]
         raise RuntimeError(
-            f"empty_like with different sparse layout is not supported (self is Sparse{names[0]} but you requested "
-            f"{names[1] if layout is strided_layout else 'Sparse' + names[1]})"
+            f"empty_like with different sparse layout is not supported (self is {names[0]} but you requested "
+            f"{names[1]})"
         )
 
 

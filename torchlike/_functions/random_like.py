@@ -6,8 +6,10 @@ import torchlike._base.device as devices
 import torchlike._base.dtypes as dtypes
 from torchlike._core.conversion.factories import demand_strided
 from torchlike._core.dispatch.observers import redispatch, subclassed
+from torchlike._core.sparse.structure import with_values
+from torchlike._core.sparse.value import value
 from torchlike._core.tensor.memory_format import formatted, new_strides
-from torchlike._core.tensor.tensor import Tensor, preserve_format
+from torchlike._core.tensor.tensor import COMPRESSED, Tensor, preserve_format
 from torchlike._executor.sparse import LAYER
 from torchlike._executor.spread import USED
 from torchlike._functions import host_samples as host
@@ -92,8 +94,13 @@ def randn_like(
     requires_grad=False,
     memory_format=preserve_format,
 ):
-    """:func:`randn` with the shape, dtype, device and strides of ``input``."""
+    """:func:`randn` with the shape, dtype, device and strides of ``input``; of a compressed one at its places."""
     options = generator, dtype, layout, device, memory_format, requires_grad
+    if LAYER.used and isinstance(input, Tensor) and input.layout in COMPRESSED and layout in (None, input.layout):
+        entries = value(input).values
+        options = generator, dtype, None, device, memory_format, False
+        new = with_values(input.detach(), _numbers_like("randn_like", ops.randn, host.normal, entries, options))
+        return new.requires_grad_(requires_grad)
     return _numbers_like("randn_like", ops.randn, host.normal, input, options)
 
 

@@ -100,10 +100,11 @@ def _compressed(name, layout):
 
     Args:
         {first}, {second}: int32 or int64 [n + 1] and [nnz]. values: {shape}, to which gradients go.
+            All three may have the dimensions of a batch of matrices in front, values those of each element behind.
         size: inferred where it is not given. check_invariants: whether the indices are checked now.
 
     Raises:
-        RuntimeError: parts that do not fit. NotImplementedError: batches and dense dimensions.
+        RuntimeError: parts that do not fit.
     """
     return function(name)(front)
 
@@ -181,8 +182,9 @@ def sparse_dim(self):
 
 @method()
 def dense_dim(self):
-    """How many dimensions are dense: all of a dense tensor."""
-    return self.ndim - sparse_dim(self)
+    """How many dimensions are dense: all of a dense tensor; those of a batch of compressed matrices are not."""
+    v = value(self)
+    return len(v.dense) if isinstance(v, Compressed) else self.ndim - sparse_dim(self)
 
 
 @method()
@@ -295,8 +297,8 @@ def to_sparse(self, sparse_dim=None, *, layout=None, blocksize=None, dense_dim=N
         dense_dim: how many of the last dimensions stay dense, none by default.
 
     Raises:
-        RuntimeError: options that do not fit the tensor or the layout; NotImplementedError for dense dimensions of
-            compressed layouts.
+        RuntimeError: options that do not fit the tensor or the layout, or matrices of a batch of which one has more
+            entries than another, in a compressed layout.
 
     >>> import torchlike as torch
     >>> torch.tensor([[0.0, 7.0]]).to_sparse()
@@ -309,7 +311,7 @@ def to_sparse(self, sparse_dim=None, *, layout=None, blocksize=None, dense_dim=N
         raise TypeError("to_sparse(): sparse_dim is a way of its own, without layout, blocksize or dense_dim")
     _demand_dense_dim("to_sparse", self, layout or sparse_coo, dense_dim)
     if layout is not None and layout is not sparse_coo:
-        return _to_layout("to_sparse", self, layout, _blocksize_of(self, layout, blocksize))
+        return _to_layout("to_sparse", self, layout, _blocksize_of(self, layout, blocksize), dense_dim or 0)
     if value(self) is not None:
         return to_sparse_coo(self)
     _blocksize_of(self, sparse_coo, blocksize)
@@ -347,8 +349,6 @@ def _demand_dense_dim(name, t, layout, dense_dim):
         raise RuntimeError(f"{name}: dense_dim argument must be in [0,{most}] range, but {dense_dim} is given")
     if layout is sparse_coo and dense_dim == t.ndim > 0:
         raise RuntimeError(f"{name}: dense_dim argument must be !=self.dim() when self.dim()>0")
-    if layout is not sparse_coo and dense_dim:
-        raise NotImplementedError(f"{name}(): dense dimensions in layout {layout} are not supported")
 
 
 def _blocksize_of(t, layout, blocksize):
@@ -374,39 +374,47 @@ def _block(name, blocksize):
     return tuple(sizes)
 
 
-def _demand_blocks(name, t, layout, block):
+def _demand_blocks(name, t, layout, block, dense):
     """RuntimeError where ``t`` cannot be cut into blocks, or from blocks into numbers."""
     v = value(t)
     given = v.block if isinstance(v, Compressed) else ()
     if given and layout is not sparse_coo and block != given:
         what = f"with blocksize changed from {list(given)} to {list(block)} " if block else ""
         raise RuntimeError(f"{name}: conversion from {layout_name(t)} to {layout} {what}is not supported")
-    if block and (t.shape[0] % block[0] or t.shape[1] % block[1]):
+    rows, columns = t.shape[t.ndim - dense - 2 : t.ndim - dense] if block else (0, 0)
+    if block and (rows % block[0] or columns % block[1]):
         raise RuntimeError(
-            f"{name}: tensor sparse size ({t.shape[0]},{t.shape[1]}) must be divisible by given blocksize "
+            f"{name}: tensor sparse size ({rows},{columns}) must be divisible by given blocksize "
             f"({block[0]},{block[1]})"
         )
 
 
-def _to_layout(name, t, layout, block=()):
-    """``t`` in another layout, of blocks of the size ``block``; itself if it has it."""
+def _to_layout(name, t, layout, block=(), dense=0):
+    """``t`` in another layout, of blocks of the size ``block``; itself if it has it.
+
+    ``dense``: how many dimensions of a strided tensor stay dense; the first but two of the others are a batch.
+    """
     if layout is strided:
         return to_dense(t)
     if layout not in _LAYOUT_NODES:
         raise NotImplementedError(f"{name}(): layout {layout} is not supported")
     before = t.layout
-    if value(t) is not None and layout is not sparse_coo and (t.ndim != 2 or sparse_dim(t) != 2):
+    if value(t) is not None and layout is not sparse_coo and sparse_dim(t) != 2:
         raise RuntimeError(f"Only tensors with two sparse dimensions can be converted to the {layout} layout")
-    if value(t) is None and t.ndim != 2 and layout is not sparse_coo:
+    if value(t) is None and t.ndim < 2 and layout is not sparse_coo:
         raise NotImplementedError(f"{name}(): a tensor of {t.ndim} dimensions in layout {layout} is not supported")
-    _demand_blocks(name, t, layout, block)
+    own, dense = getattr(value(t), "block", ()), dense if value(t) is None else dense_dim(t)
+    if block and block != own and getattr(value(t), "batch", ()):
+        raise RuntimeError(
+            f"{name}: conversion from {layout_name(t)} to {layout} for batched inputs is not supported"
+        )
+    _demand_blocks(name, t, layout, block, dense)
     if before is layout:
         return t
-    own = getattr(value(t), "block", ())
 
     def f(ctx, t):
-        ctx.saves(lambda grad: [_to_layout(name, grad, before, own)])
-        v = structure.to_sparse(t, t.ndim) if value(t) is None else structure.as_coo(t)
+        ctx.saves(lambda grad: [_to_layout(name, grad, before, own, dense)])
+        v = structure.to_sparse(t, t.ndim - dense) if value(t) is None else structure.as_coo(t)
         return fresh(v if layout is sparse_coo else structure.compress(v, layout, block))
 
     return recorded(_LAYOUT_NODES[layout], f, t)
@@ -415,7 +423,7 @@ def _to_layout(name, t, layout, block=()):
 def _conversion(name, layout):
     def compressed(self, dense_dim=None):
         _demand_dense_dim(name, self, layout, dense_dim)
-        return _to_layout(name, self, layout)
+        return _to_layout(name, self, layout, (), dense_dim or 0)
 
     def convert(self):
         return _to_layout(name, self, layout)
@@ -434,7 +442,7 @@ _conversion("to_sparse_csc", sparse_csc)
 def _block_conversion(name, layout):
     def convert(self, blocksize, dense_dim=None):
         _demand_dense_dim(name, self, layout, dense_dim)
-        return _to_layout(name, self, layout, _block(name, blocksize))
+        return _to_layout(name, self, layout, _block(name, blocksize), dense_dim or 0)
 
     convert.__name__, convert.__qualname__ = name, f"Tensor.{name}"
     convert.__doc__ = f"""The matrix in layout ``{layout}``, of blocks of the size ``blocksize``, (height, width).

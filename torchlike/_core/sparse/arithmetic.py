@@ -327,7 +327,26 @@ def _fill_(self: Tensor, number: Any) -> Tensor:
     return replaced("fill_", self, recorded("FillBackward2", lambda ctx, t: _no_gradient(ctx, new), self))
 
 
+def _demand_same_entries(self: Tensor, src: Tensor) -> None:
+    """RuntimeError where one of two tensors is compressed and the other is not so, or of other numbers of entries."""
+    a, b = value(self), value(src)
+    if a is None:
+        raise RuntimeError(f"copy_sparse_compressed_ expected sparse compressed tensor layout, got {layout_name(self)}")
+    if self.layout is not src.layout:
+        raise RuntimeError(
+            "torch.copy_: copy of sparse compressed tensors having different layouts is not supported. self layout is "
+            f"{layout_name(self)} and src layout is {layout_name(src)}"
+        )
+    if tuple(a.values.shape) != tuple(b.values.shape):
+        raise RuntimeError(
+            "torch.copy_: only sparse compressed tensors with the same number of specified elements are supported, got "
+            f"values of {list(a.values.shape)} and {list(b.values.shape)}"
+        )
+
+
 def _copy_(self: Tensor, src: Tensor, *rest: Any) -> Tensor:
+    if isinstance(value(self), Compressed) or isinstance(value(src), Compressed):
+        _demand_same_entries(self, src)
     if value(self) is None or value(src) is None:
         raise RuntimeError(
             "copy_() between dense and sparse Tensors is not implemented! Found self type = "

@@ -176,34 +176,63 @@ def from_compressed(
     blocked, by_rows = layout in (sparse_bsr, sparse_bsc), layout in (sparse_csr, sparse_bsr)
     names = ("crow_indices", "col_indices") if by_rows else ("ccol_indices", "row_indices")
     _demand_parts(names, compressed, plain, values, blocked)
-    within, block = False, tuple(values.shape[1:]) if blocked else (1, 1)
+    batch = tuple(compressed.shape[:-1])
+    n = len(batch) + 1
+    block, dense = (tuple(values.shape[n : n + 2]) if blocked else (1, 1)), tuple(values.shape[n + 2 * blocked :])
     if size is None:
         places = host(plain)
-        major, minor = compressed.shape[0] - 1, int(places.max()) + 1 if places.size else 0
+        major, minor = compressed.shape[-1] - 1, int(places.max()) + 1 if places.size else 0
         counts = (major, minor) if by_rows else (minor, major)
-        shape = (counts[0] * block[0], counts[1] * block[1])
+        shape = (*batch, counts[0] * block[0], counts[1] * block[1], *dense)
     else:
         shape = as_ints("sparse_compressed_tensor", "size", size)
-    if len(shape) != 2:
-        raise NotImplementedError(
-            f"batched or hybrid sparse tensors of layout {layout} are not supported: size {shape}"
-        )
-    _demand_divisible(shape, block)
-    v = Compressed(layout, compressed, plain, values, shape, within)
+    _demand_batch(names, compressed, plain, values, shape, dense)
+    _demand_divisible(shape[n - 1 : n + 1], block, n - 1)
+    v = Compressed(layout, compressed, plain, values, shape, False)
     if check if check is not None else INVARIANTS.enabled:
-        check_compressed(names, host(compressed), host(plain), v.lengths(), " blocks" if blocked else "s")
+        rows, places = host(compressed).reshape(-1, compressed.shape[-1]), host(plain)
+        for starts, within in zip(rows, places.reshape(len(rows), places.shape[-1]), strict=True):
+            check_compressed(names, starts, within, v.lengths(), " blocks" if blocked else "s")
         v.within = True
     return _leaf(assembled_compressed(v, values), requires_grad)
 
 
-def _demand_divisible(shape: Sequence[int], block: Sequence[int]) -> None:
-    for dim, (length, part) in enumerate(zip(shape, block, strict=True)):
+def _demand_batch(
+    names: tuple[str, str], compressed: Tensor, plain: Tensor, values: Tensor, shape: Sequence[int],
+    dense: Sequence[int],
+) -> None:  # fmt: skip
+    """RuntimeError where the parts are not of as many matrices, or the matrices not of as many dimensions, as asked."""
+    n = compressed.ndim - 1
+    if len(shape) != n + 2 + len(dense):
+        raise RuntimeError(
+            f"tensor dimensionality must be sum of batch, base, and dense dimensionalities (={n} + 2 + {len(dense)}) "
+            f"but got {len(shape)}"
+        )
+    batches = [list(t.shape[:n]) for t in (compressed, plain, values)]
+    if any([batch != list(shape[:n]) for batch in batches]):
+        raise RuntimeError(
+            f"all batch dimensions of {names[0]} (={batches[0]}), {names[1]} (={batches[1]}), and values "
+            f"(={batches[2]}) must be equal to tensor batch dimensions (={list(shape[:n])})"
+        )
+    if plain.shape[-1] != values.shape[n]:
+        raise RuntimeError(
+            f"{names[1]}.shape[-1] must be equal to nnz (={values.shape[n]}) as defined by values.shape[{n}], but got "
+            f"{plain.shape[-1]}"
+        )
+    if tuple(shape[n + 2 :]) != tuple(dense):
+        raise RuntimeError(
+            f"the last dimensions of values (={list(dense)}) must be those of the tensor (={list(shape[n + 2 :])})"
+        )
+
+
+def _demand_divisible(shape: Sequence[int], block: Sequence[int], first: int) -> None:
+    for dim, (length, part) in enumerate(zip(shape, block, strict=True), first):
         if part < 1:
             raise RuntimeError(f"blocksize needs to be positive, but got {list(block)} as defined by values shape")
         if length % part:
             raise RuntimeError(
-                f"tensor shape[{dim}] (={length}) must be divisible with blocksize[{dim}] (={part}) as defined by "
-                "values shape"
+                f"tensor shape[{dim}] (={length}) must be divisible with blocksize[{dim - first}] (={part}) as defined "
+                "by values shape"
             )
 
 
@@ -213,19 +242,17 @@ def _demand_parts(names: tuple[str, str], compressed: Tensor, plain: Tensor, val
             raise RuntimeError(f"{names[0]} and {names[1]} must be an int32 or int64 type, but got {t.dtype} as {name}")
     if compressed.dtype is not plain.dtype:
         raise RuntimeError(f"{names[0]} and {names[1]} dtype must match, but got {compressed.dtype} and {plain.dtype}")
-    if blocked and values.ndim < compressed.ndim + 2:
+    if not compressed.ndim:
+        raise RuntimeError(f"{names[0]} must have dimensionality >= 1 but got 0")
+    if compressed.ndim != plain.ndim:
+        raise RuntimeError(
+            f"{names[0]} and {names[1]} dimensionalities must be equal but got {compressed.ndim} and {plain.ndim}, "
+            "respectively"
+        )
+    if values.ndim < compressed.ndim + 2 * blocked:
         raise RuntimeError(
             "values must have dimensionality > sum of batch and block dimensionalities (="
-            f"{compressed.ndim - 1} + 2) but got {values.ndim}"
-        )
-    if compressed.ndim != 1 or plain.ndim != 1 or values.ndim != (3 if blocked else 1):
-        raise NotImplementedError(
-            "batched or hybrid compressed sparse tensors are not supported: indices and values are of "
-            f"{compressed.ndim}, {plain.ndim} and {values.ndim} dimensions; use sparse_coo_tensor"
-        )
-    if plain.shape[0] != values.shape[0]:
-        raise RuntimeError(
-            f"number of {names[1]} must match that of values, but got {plain.shape[0]} and {values.shape[0]}"
+            f"{compressed.ndim - 1} + {2 * blocked}) but got {values.ndim}"
         )
 
 
@@ -269,7 +296,7 @@ def assembled_compressed(v: Compressed, values: Tensor) -> Tensor:
         def back(grad: Tensor) -> list[Any]:
             own = as_coo(fresh(v))
             found = values_at(grad, own.indices, tuple(own.shape))
-            return [found.reshape(v.values.shape) if v.block else found]
+            return [found.reshape(v.values.shape)]
 
         ctx.saves(back)
         return fresh(Compressed(v.layout, v.compressed, v.plain, values.detach(), v.shape, v.within))
@@ -288,12 +315,14 @@ def empty(layout: Any, shape: Sequence[int], dtype: Any, device: Any, dense_dim:
             "and convert it, which says how large its blocks are"
         )
     if layout in (sparse_csr, sparse_csc):
-        if len(shape) != 2:
+        if len(shape) < 2:
             raise RuntimeError(
                 f"torch.empty: Only batched sparse compressed (non-block) tensors are supported, but got size "
                 f"{list(shape)}"
             )
-        starts = np.zeros(shape[0 if layout is sparse_csr else 1] + 1, np.int64)
-        none = put_on(np.zeros(0, np.int64), device)
+        batch = tuple(shape[:-2])
+        starts = np.zeros((*batch, shape[-2 if layout is sparse_csr else -1] + 1), np.int64)
+        none = put_on(np.zeros((*batch, 0), np.int64), device)
+        values = put_on(np.zeros((*batch, 0), dtype.np), device)
         return fresh(Compressed(layout, put_on(starts, device), none, values, shape))
     return fresh(Coo(put_on(np.zeros((sparse_dim, 0), np.int64), device), values, shape, True))

@@ -59,17 +59,28 @@ def inner(left: Any, right: Any, indices: Any) -> Any:
 @_kernel
 def rows_of(compressed: Any, plain: Any) -> Any:
     """The row of each entry of compressed rows."""
-    places = jnp.arange(plain.shape[0], dtype=compressed.dtype)
-    return jnp.searchsorted(compressed, places, side="right").astype(compressed.dtype) - 1
+    places = jnp.arange(plain.shape[-1], dtype=compressed.dtype)
+    within = functools.partial(jnp.searchsorted, v=places, side="right")
+    for _ in compressed.shape[:-1]:
+        within = jax.vmap(within)
+    return within(compressed).astype(compressed.dtype) - 1
+
+
+@_kernel
+def in_batch(rows: Any, columns: Any) -> Any:
+    """The places [n + 2, elements] of the entries of a batch of matrices, whose rows and columns are given."""
+    batch = [jax.lax.broadcasted_iota(rows.dtype, rows.shape, d) for d in range(rows.ndim - 1)]
+    return jnp.stack([x.reshape(-1) for x in (*batch, rows, columns)])
 
 
 @_kernel
 def spread(places: Any, blocks: Any) -> Any:
-    """Row and column of each element of ``blocks`` [nnz, height, width], whose rows and columns of blocks are given."""
-    count, height, width = blocks.shape
-    rows = places[0][:, None, None] * height + jnp.arange(height)[:, None]
-    columns = places[1][:, None, None] * width + jnp.arange(width)
-    return jnp.stack([jnp.broadcast_to(x, blocks.shape).reshape(-1) for x in (rows, columns)])
+    """The place of each element of ``blocks`` [nnz, height, width, ...]; the last two of ``places`` count blocks."""
+    shape = blocks.shape[:3]
+    rows = places[-2][:, None, None] * shape[1] + jnp.arange(shape[1])[:, None]
+    columns = places[-1][:, None, None] * shape[2] + jnp.arange(shape[2])
+    batch = [row[:, None, None] for row in places[:-2]]
+    return jnp.stack([jnp.broadcast_to(x, shape).reshape(-1) for x in (*batch, rows, columns)])
 
 
 @_kernel

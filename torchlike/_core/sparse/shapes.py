@@ -41,10 +41,7 @@ def _refused(name: str, t: Tensor) -> Any:
 def _permuted(name: str, t: Tensor, dims: Sequence[int]) -> Tensor:
     v = value(t)
     if isinstance(v, Compressed):
-        if tuple(dims) == (0, 1):
-            return alias(t)
-        values = v.values.transpose(1, 2) if v.block else v.values
-        return fresh(Compressed(_TURNED[v.layout], v.compressed, v.plain, values, tuple(v.shape)[::-1], v.within))
+        return _turned(name, t, v, dims)
     assert isinstance(v, Coo)
     n = v.sparse_dim
     if sorted(dims[:n]) != list(range(n)):
@@ -60,10 +57,35 @@ def _permuted(name: str, t: Tensor, dims: Sequence[int]) -> Tensor:
     return fresh(Coo(indices, values, shape, v.coalesced and (kept or not v.nnz), v.within))
 
 
+def _turned(name: str, t: Tensor, v: Compressed, dims: Sequence[int]) -> Tensor:
+    """Compressed matrices in another order of dimensions: those of the batch, or rows and columns."""
+    if v.dense:
+        raise RuntimeError(f"{name}(): hybrid sparse compressed tensors with dense dimensions are not supported")
+    if list(dims) == list(range(len(dims))):
+        return alias(t)
+    n = len(v.batch)
+    for dim, other in enumerate(dims):
+        kinds = ["Batch" if d < n else "Sparse" for d in (dim, other)]
+        if kinds[0] != kinds[1]:
+            raise RuntimeError(
+                f"{name}(): can only transpose dimensions of the same type (Batch, Sparse, Dense), got "
+                f"{dim}({kinds[0]}) and {other}({kinds[1]})"
+            )
+    order = list(dims[:n])
+    compressed, plain, values = [
+        x.permute([*order, *range(n, x.ndim)]) if order != list(range(n)) else x
+        for x in (v.compressed, v.plain, v.values)
+    ]
+    turned = dims[n] != n
+    values = values.transpose(n + 1, n + 2) if turned and v.block else values
+    layout = _TURNED[v.layout] if turned else v.layout
+    return fresh(Compressed(layout, compressed, plain, values, [v.shape[d] for d in dims], v.within))
+
+
 @rule("t")
 def _t(ctx: Any, self: Tensor) -> Tensor:
     sparse, dense = self.sparse_dim(), self.dense_dim()
-    if sparse > 2 or dense:
+    if sparse > 2 or self.ndim > 2:
         raise RuntimeError(
             "t() expects a tensor with <= 2 sparse and 0 dense dimensions, but got "
             f"{sparse} sparse and {dense} dense dimensions"
@@ -121,17 +143,20 @@ def _chosen(v: Coo, rows: np.ndarray, indices: np.ndarray, shape: Sequence[int],
 
 @rule("select.int")
 def _select(ctx: Any, self: Tensor, dim: int, index: int) -> Tensor:
-    coalesce_csr = isinstance(value(self), Compressed)
-    v, dim = as_coo(self), wrap_dim(dim, self.ndim)
-    v = coalesced(v) if coalesce_csr else v
-    length = v.shape[dim]
+    own = value(self)
+    coalesce_csr = isinstance(own, Compressed)
+    dim = wrap_dim(dim, self.ndim)
+    length = self.shape[dim]
     if not -length <= index < length:
         raise IndexError(
             f"select(): index {index} out of range for tensor of size {list(self.shape)} at dimension {dim}"
         )
     index %= length
     ctx.saves(_refused("select", self))
-    shape = [*v.shape[:dim], *v.shape[dim + 1 :]]
+    shape = [*self.shape[:dim], *self.shape[dim + 1 :]]
+    if isinstance(own, Compressed) and (own.batch or dim > 1):
+        return _one_of(own, dim, index, shape)
+    v = coalesced(as_coo(self)) if coalesce_csr else as_coo(self)
     if dim >= v.sparse_dim:
         values = v.values.select(dim - v.sparse_dim + 1, index).clone()
         return fresh(Coo(v.indices, values, shape, v.coalesced, v.within))
@@ -142,6 +167,18 @@ def _select(ctx: Any, self: Tensor, dim: int, index: int) -> Tensor:
         return v.values.index_select(0, put_on(rows, v.values.device)).sum(0).to(v.values.dtype)
     rest = np.delete(places[:, rows], dim, 0)
     return _chosen(v, rows, rest, shape, v.coalesced or coalesce_csr)
+
+
+def _one_of(v: Compressed, dim: int, index: int, shape: Sequence[int]) -> Tensor:
+    """A part of a batch of matrices, or of the elements of hybrid ones."""
+    n = len(v.batch)
+    if n <= dim < n + 2:
+        raise RuntimeError("select(): a row or column of each matrix of a batch of sparse ones is not supported")
+    if dim >= n + 2:
+        values = v.values.select(dim - 1 + len(v.block), index).clone()
+        return fresh(Compressed(v.layout, v.compressed, v.plain, values, shape, v.within))
+    compressed, plain, values = [x.select(dim, index).clone() for x in (v.compressed, v.plain, v.values)]
+    return fresh(Compressed(v.layout, compressed, plain, values, shape, v.within))
 
 
 @rule("index_select")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -73,48 +74,106 @@ def as_coo(t: Tensor) -> Coo:
     assert isinstance(v, Compressed)
     v.demand_within()
     indices = places_of(v)
+    values = v.values.reshape(-1, *v.block, *v.dense) if v.batch else v.values
     if v.block:
-        return Coo(kernels.spread(indices, v.values), v.values.reshape(-1), v.shape)
-    return Coo(indices, v.values, v.shape, v.layout is sparse_csr)
+        return Coo(kernels.spread(indices, values), values.reshape(-1, *v.dense), v.shape)
+    return Coo(indices, values, v.shape, v.layout is sparse_csr)
 
 
 def places_of(v: Compressed) -> Tensor:
-    """Row and column [2, nnz] of each entry, counted in blocks where it is one."""
+    """Row and column [2, nnz] of each entry, counted in blocks where it is one; of a batch, its number comes first."""
     major = kernels.rows_of(v.compressed, v.plain)
-    return kernels.stacked(*((major, v.plain) if v.by_rows else (v.plain, major))).long()
+    pair = (major, v.plain) if v.by_rows else (v.plain, major)
+    return (kernels.in_batch(*pair) if v.batch else kernels.stacked(*pair)).long()
+
+
+def _numbered(v: Coo) -> tuple[np.ndarray, tuple[int, ...]]:
+    """The number of the matrix that each entry of a batch belongs to, and the dimensions of the batch."""
+    batch = v.lengths()[:-2]
+    there = host(v.indices)[:-2]
+    return (np.ravel_multi_index(tuple(there), batch) if batch and v.nnz else np.zeros(v.nnz, np.int64)), batch
+
+
+def _each(counts: np.ndarray) -> int:
+    """How many entries each matrix of a batch has, RuntimeError where they have not all as many."""
+    if np.any(counts != counts[:1]):
+        raise RuntimeError(f"Expect the same number of specified elements per batch, got {counts.tolist()}")
+    return int(counts[0]) if counts.size else 0
+
+
+def _starts(keys: np.ndarray, count: int, length: int) -> tuple[np.ndarray, int]:
+    """Where each of the rows of ``count`` matrices begins, [count, length + 1], and how many entries each matrix has.
+
+    ``keys``: the number of each entry's row, counted through all matrices, in order.
+    """
+    inside = np.bincount(keys, minlength=count * length).reshape(count, length)
+    starts = np.concatenate([np.zeros((count, 1), np.int64), inside.cumsum(1)], 1)
+    return starts, _each(starts[:, -1])
 
 
 def _blocked(v: Coo, layout: Any, block: Sequence[int]) -> Compressed:
-    """Coordinates of a matrix as blocks; those without an entry are left out."""
+    """Coordinates of matrices as blocks; those without an entry are left out."""
     v.demand_within()
     (height, width), rows_first = block, layout is sparse_bsr
-    row, column = host(v.indices)
-    counts = v.shape[0] // height, v.shape[1] // width
+    matrix, batch = _numbered(v)
+    row, column = host(v.indices)[-2:]
+    rows, columns = v.lengths()[-2:]
+    counts = rows // height, columns // width
     major, minor = (row // height, column // width) if rows_first else (column // width, row // height)
     length, others = counts if rows_first else counts[::-1]
-    found, group = np.unique(major * others + minor, return_inverse=True)
+    found, group = np.unique((matrix * length + major) * others + minor, return_inverse=True)
     places = put_on(np.stack([group.reshape(-1), row % height, column % width]), v.indices.device)
-    base = (len(found), height, width)
+    base = (len(found), height, width, *v.values.shape[1:])
     if v.values.dtype is dtypes.bool:
         values = kernels.added(zeros(base, v.values.int()), places, v.values.int(), 1).bool()
     else:
         values = kernels.added(zeros(base, v.values), places, v.values, 1)
-    starts = np.searchsorted(found, np.arange(length + 1) * others)
-    plain = put_on((found % max(others, 1)).astype(np.int64), values.device)
-    return Compressed(layout, put_on(starts.astype(np.int64), values.device), plain, values, v.shape)
+    starts, each = _starts(found // max(others, 1), math.prod(batch), length)
+    return _parted(v, layout, batch, starts, found % max(others, 1), each, values)
+
+
+def _parted(
+    v: Coo, layout: Any, batch: Sequence[int], starts: np.ndarray, plain: np.ndarray, each: int, values: Tensor
+) -> Compressed:
+    """The matrices of parts in which all matrices follow one another."""
+    device = values.device
+    return Compressed(
+        layout, put_on(starts.reshape(*batch, starts.shape[-1]), device), put_on(plain.reshape(*batch, each), device),
+        values.reshape(*batch, each, *values.shape[1:]), v.shape,
+    )  # fmt: skip
+
+
+def _batched(v: Coo, layout: Any) -> Compressed:
+    """Coordinates of a batch of matrices as compressed rows or columns."""
+    v = coalesced(v)
+    matrix, batch = _numbered(v)
+    major, minor = host(v.indices)[-2:]
+    rows, length = layout is sparse_csr, v.lengths()[-2]
+    values = v.values
+    if not rows:
+        order = np.lexsort((major, minor, matrix))
+        matrix, major, minor, length = matrix[order], minor[order], major[order], v.lengths()[-1]
+        values = values.index_select(0, put_on(order, values.device))
+    starts, each = _starts(matrix * length + major, math.prod(batch), length)
+    return _parted(v, layout, batch, starts, minor, each, values)
 
 
 def compress(v: Coo, layout: Any, block: Sequence[int] = ()) -> Compressed:
-    """Coordinates of a matrix as compressed rows or columns, of blocks of the size ``block``."""
+    """Coordinates of matrices as compressed rows or columns, of blocks of the size ``block``.
+
+    RuntimeError for a batch of matrices of which one has more entries than another.
+    """
     if block:
         return _blocked(v, layout, block)
+    if v.sparse_dim > 2:
+        return _batched(v, layout)
     if layout is sparse_csr:
         v = coalesced(v)
         major, minor = v.indices[0], v.indices[1]
         values, length = v.values, v.shape[0]
     else:
         assert layout is sparse_csc
-        turned = coalesced(Coo(v.indices.flip(0), v.values, tuple(v.shape)[1::-1]))
+        turned = coalesced(Coo(v.indices.flip(0), v.values, (v.shape[1], v.shape[0], *v.shape[2:])))
         major, minor, values, length = turned.indices[0], turned.indices[1], turned.values, v.shape[1]
     starts = np.searchsorted(host(major), np.arange(length + 1))
     return Compressed(layout, put_on(starts.astype(np.int64), values.device), minor.clone(), values, v.shape)
@@ -130,7 +189,7 @@ def with_values(t: Tensor, values: Tensor, coalesce: bool = False) -> Tensor:
     """Other values, in any shape, at the places of ``t``."""
     v = value(t)
     if isinstance(v, Compressed):
-        values = values.reshape(v.values.shape) if v.block else values
+        values = values.reshape(v.values.shape) if v.block or v.batch else values
         return fresh(Compressed(v.layout, v.compressed, v.plain, values, v.shape, v.within))
     assert isinstance(v, Coo)
     return fresh(Coo(v.indices, values, v.shape, v.coalesced or coalesce, v.within))
@@ -138,9 +197,9 @@ def with_values(t: Tensor, values: Tensor, coalesce: bool = False) -> Tensor:
 
 def emptied(v: Compressed) -> Compressed:
     """The same matrix without entries."""
-    none = put_on(np.zeros(0, v.plain.dtype.np), v.plain.device)
+    none = put_on(np.zeros((*v.batch, 0), v.plain.dtype.np), v.plain.device)
     starts = zeros(tuple(v.compressed.shape), v.compressed)
-    return Compressed(v.layout, starts, none, zeros((0, *v.block), v.values), v.shape)
+    return Compressed(v.layout, starts, none, zeros((*v.batch, 0, *v.block, *v.dense), v.values), v.shape)
 
 
 def to_sparse(t: Tensor, sparse_dim: int) -> Coo:

@@ -82,7 +82,8 @@ class Coo(_Parts):
 class Compressed(_Parts):
     """Rows (CSR) or columns (CSC) after one another: where each begins, and the place of each entry within its own.
 
-    The entries of BSR and BSC are blocks, ``values`` [nnz, height, width], and indices count blocks.
+    The entries of BSR and BSC are blocks, ``values`` [nnz, height, width], and indices count blocks. Of batches of
+    matrices all parts have more dimensions in front, and values of hybrid ones more behind.
 
     ``within``: whether the indices are known to make a matrix of the shape.
     """
@@ -101,7 +102,7 @@ class Compressed(_Parts):
             return
         starts, places = host(self.compressed), host(self.plain)
         rows, columns = self.lengths()
-        ordered = starts.size == rows + 1 and starts[0] == 0 and starts[-1] == places.size
+        ordered = starts.shape[-1] == rows + 1 and np.all(starts[..., 0] == 0) and np.all(starts[..., -1] == self.nnz)
         if (
             not ordered
             or np.any(np.diff(starts) < 0)
@@ -115,8 +116,18 @@ class Compressed(_Parts):
 
     @property
     def nnz(self) -> int:
-        """How many entries there are."""
-        return self.values.shape[0]
+        """How many entries there are in each matrix."""
+        return self.plain.shape[-1]
+
+    @property
+    def batch(self) -> tuple[int, ...]:
+        """The dimensions of the batch of matrices, none of a single one."""
+        return tuple(self.compressed.shape[:-1])
+
+    @property
+    def dense(self) -> tuple[int, ...]:
+        """The dimensions of each element, none of a number."""
+        return tuple(self.shape[len(self.batch) + 2 :])
 
     @property
     def by_rows(self) -> bool:
@@ -126,12 +137,16 @@ class Compressed(_Parts):
     @property
     def block(self) -> tuple[int, ...]:
         """Height and width of the blocks; nothing where entries are numbers."""
-        return tuple(self.values.shape[1:])
+        if self.layout is sparse_csr or self.layout is sparse_csc:
+            return ()
+        first = len(self.batch) + 1
+        return tuple(self.values.shape[first : first + 2])
 
     def lengths(self) -> tuple[int, int]:
         """How many rows and columns there are (columns and rows, if these are compressed), of blocks if there are."""
         height, width = self.block or (1, 1)
-        counts = self.shape[0] // height, self.shape[1] // width
+        rows, columns = self.shape[len(self.batch) : len(self.batch) + 2]
+        counts = rows // height, columns // width
         return counts if self.by_rows else counts[::-1]
 
 
