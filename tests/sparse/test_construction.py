@@ -169,8 +169,3 @@ def test_files(make):
             x = theirs.load(file, weights_only=safe)["x"]
             assert repr(x) == repr(make(theirs))
             assert x.layout is make(theirs).layout
-
-
-def test_refused_compressed():
-    with pytest.raises(NotImplementedError, match="hybrid"):
-        torchlike.sparse_csr_tensor([0, 1], [0], torchlike.ones(1, 2))

@@ -29,6 +29,7 @@ from torchlike.autograd.function import Function as Function
 from torchlike.autograd.function import NestedIOFunction as NestedIOFunction
 from torchlike.autograd.gradcheck import gradcheck as gradcheck
 from torchlike.autograd.gradcheck import gradgradcheck as gradgradcheck
+from torchlike.autograd.profiler import kineto_available as kineto_available
 from torchlike.autograd.variable import Variable as Variable
 from torchlike.interop.lazy import on_first_use
 
