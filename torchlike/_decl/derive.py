@@ -236,9 +236,8 @@ class Derived(Kernel):
 
     def derivative(self, static: Static, avals: Avals, wanted: Indices) -> Plan | None:
         if self.composed is not None:
-            reached = {*felt(self.function, avals), *self.composed}
-            if self.plan is not None and any([a is not None and 0 in a.shape for a in avals]):
-                reached.update(range(len(self.plan.names), len(avals)))  # jax makes zeros of gradients of no elements
+            grads = () if self.plan is None else range(len(self.plan.names), len(avals))
+            reached = {*felt(self.function, avals, grads), *self.composed}
             wanted = tuple([i for i in wanted if i in reached])
         return super().derivative(static, avals, wanted) if wanted else None
 

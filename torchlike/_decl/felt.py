@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import jax
@@ -16,10 +16,11 @@ _NONE: frozenset[int] = frozenset()
 _BODIES = ("jaxpr", "call_jaxpr")  # of calls that only give a part of a function a name
 
 
-def felt(function: Callable[..., Any], avals: Avals) -> Indices:
+def felt(function: Callable[..., Any], avals: Avals, grads: Iterable[int] = ()) -> Indices:
     """Indices of the inputs that reach a result other than as truth values and integers made of them.
 
     ``x * (x > 0)`` is felt through its first ``x``; the sign of ``x`` is a number, and felt, though of derivative 0.
+    ``grads``: inputs that count as felt where something has no elements: jax makes zeros of gradients of nothing.
     """
     present = [i for i, a in enumerate(avals) if a is not None]
 
@@ -31,7 +32,8 @@ def felt(function: Callable[..., Any], avals: Avals) -> Indices:
 
     jaxpr = jax.make_jaxpr(run)(*[avals[i] for i in present]).jaxpr
     found = _through(jaxpr, [frozenset([i]) for i in present])
-    return tuple(sorted(frozenset().union(*found)))
+    nothing = any([0 in v.aval.shape for v in (*jaxpr.invars, *jaxpr.outvars)])
+    return tuple(sorted(frozenset(grads if nothing else ()).union(*found)))
 
 
 def _through(jaxpr: Any, given: Sequence[frozenset[int]]) -> list[frozenset[int]]:

@@ -5,7 +5,6 @@ of ``x - a``: the lower function is ``erfc(-h sqrt(a/2)) / 2 - R``, the upper on
 ``R = exp(-a h h / 2) / sqrt(2 pi a) * sum of c_k(h) / a**k``.
 """
 
-from fractions import Fraction
 from functools import cache
 
 import jax.numpy as jnp
@@ -60,6 +59,8 @@ def _polynomial(row, h):
 @cache
 def _coefficients():
     """The coefficients of h**n in c_k, a row for each k, by the recurrences of DLMF 8.12(ii)."""
+    from fractions import Fraction  # its import takes 1 % of ours
+
     count = _POWERS + 2 * _ORDERS
     powers = [Fraction(0), Fraction(1)]  # x/a - 1 as a series in h
     for i in range(2, count + 3):
