@@ -293,7 +293,7 @@ def levels(monkeypatch):
     seen, compiled = [], compiling.compiled
 
     def watched(found, donated, options):
-        names = {id(kernels.QUICKLY): "quickly", id(kernels.TURNED): "turned", id(kernels.MANY): "many"}
+        names = {id(kernels.QUICKLY): "quickly", id(kernels.EMITTED): "emitted", id(kernels.MANY): "many"}
         seen.append(names.get(id(options), "well"))
         return compiled(found, donated, options)
 
@@ -313,8 +313,8 @@ def test_a_kernel_is_compiled_well_once_it_is_worth_it(levels, shape, calls, exp
 
 
 @pytest.mark.parametrize("function, expected", [
-    (lambda x: x.T, "turned"), (lambda x: x[:3].transpose(1, 0), "turned"),
-    (lambda x: (x.T + 1).astype(int), "turned"), (lambda x: x.T * 2, "well"), (lambda x: x[1:], "well"),
+    (lambda x: x.T, "emitted"), (lambda x: x[:3].transpose(1, 0), "emitted"),
+    (lambda x: (x.T + 1).astype(int), "emitted"), (lambda x: x.T * 2, "well"), (lambda x: x[1:], "well"),
     (lambda x: x.reshape(256, 2, -1).transpose(1, 0, 2), "well"),
 ])  # fmt: skip
 def test_what_only_turns_data_is_compiled_by_the_emitters(levels, function, expected):
@@ -331,6 +331,16 @@ def test_steps_of_many_parameters_are_compiled_by_the_emitters(kept, levels, siz
     for _ in range(CALLS):
         optimizer.step()
     assert levels[-len(expected) :] == expected
+
+
+@pytest.mark.parametrize("function, expected", [
+    (jax.nn.softmax, "emitted"), (jax.jit(jax.nn.log_softmax), "emitted"), (lambda x: x.at[0].add(x[1]), "emitted"),
+    (lambda x: x.max(1), "well"), (jnp.exp, "well"),
+])  # fmt: skip
+def test_softmax_and_sums_by_index_are_compiled_by_the_emitters(levels, function, expected):
+    x = jnp.linspace(-1, 1, LARGE + 512, dtype=jnp.float32).reshape(512, -1)
+    np.testing.assert_allclose(fresh(None, function)(x), function(x), rtol=1e-6)
+    assert levels == [expected]
 
 
 @pytest.mark.parametrize("nested", [False, True])
