@@ -30,7 +30,7 @@ _OLD_TOLERANCES = {dtypes.float16: (1e-3, 1e-3), dtypes.float64: (1e-5, 1e-8), d
 _NUMBER = (1e-7, 1e-7)  # of Python's floats and complex numbers
 
 
-class _Options(NamedTuple):
+class Options(NamedTuple):
     """The keywords of assert_close that a comparison reads."""
 
     allow_subclasses: bool = True
@@ -41,9 +41,10 @@ class _Options(NamedTuple):
     check_dtype: bool = True
     check_layout: bool = True
     check_stride: bool = False
+    others: Callable | None = None  # makes the Pair of what is no container, before this file's own kinds
 
 
-class _Mismatch(AssertionError):
+class Mismatch(AssertionError):
     """Two values differ; ``path``: where in the containers they are."""
 
     def __init__(self, text: str, path: tuple = ()):
@@ -54,7 +55,7 @@ def _where(path: tuple) -> str:
     return "\n\nThe failure occurred for item " + "".join(f"[{key!r}]" for key in path) if path else ""
 
 
-class _Pair(NamedTuple):
+class Pair(NamedTuple):
     """Two values to compare, what they are called, and where they stand."""
 
     compare: Callable
@@ -107,45 +108,58 @@ def assert_close(
     Greatest relative difference: 0.20000000298023224 at index (1,) (up to 1.3e-06 allowed)
     """
     __tracebackhide__ = True
+    check_tolerances(rtol, atol)
+    options = Options(allow_subclasses, rtol, atol, equal_nan, check_device, check_dtype, check_layout, check_stride)
+    compare(actual, expected, options, msg)
+
+
+def check_tolerances(rtol: float | None, atol: float | None) -> None:
+    """ValueError if only one of them is given."""
     if (rtol is None) != (atol is None):
         missing = "rtol" if rtol is None else "atol"
         raise ValueError(f"Both 'rtol' and 'atol' must be either specified or omitted, but got no {missing}.")
-    options = _Options(allow_subclasses, rtol, atol, equal_nan, check_device, check_dtype, check_layout, check_stride)
+
+
+def compare(actual: Any, expected: Any, options: Options, msg: str | Callable[[str], str] | None) -> None:
+    """AssertionError, with ``msg`` as in :func:`assert_close`, unless the values agree."""
+    __tracebackhide__ = True
     try:
         for pair in list(_pairs(actual, expected, options, ())):  # all must be comparable before the first is compared
             pair.compare(pair.actual, pair.expected, options, pair.path)
-    except _Mismatch as found:
+    except Mismatch as found:
         text = str(found)
         text = msg(text) if callable(msg) else msg if isinstance(msg, str) and msg else text
         raise AssertionError(text) from None
 
 
 # -- What is compared with what --------------------------------------------------------------------------
-def _pairs(actual: Any, expected: Any, options: _Options, path: tuple) -> Iterator[_Pair]:
+def _pairs(actual: Any, expected: Any, options: Options, path: tuple) -> Iterator[Pair]:
     if isinstance(actual, Sequence) and isinstance(expected, Sequence) and not isinstance(actual, str):
         yield from _items(actual, expected, options, path)
     elif isinstance(actual, Mapping) and isinstance(expected, Mapping):
         yield from _values(actual, expected, options, path)
+    elif options.others is not None and (pair := options.others(actual, expected, path)) is not None:
+        yield pair
     elif actual is None or expected is None:
-        yield _Pair(_compare_none, actual, expected, path)
-    elif _is_bool(actual) and _is_bool(expected):
-        yield _Pair(_compare_bools, bool(actual), bool(expected), path)
-    elif _is_number(actual) and _is_number(expected):
-        yield _Pair(_compare_numbers, _python(actual), _python(expected), path)
+        yield Pair(_compare_none, actual, expected, path)
+    elif is_bool(actual) and is_bool(expected):
+        yield Pair(compare_bools, bool(actual), bool(expected), path)
+    elif is_number(actual) and is_number(expected):
+        yield Pair(compare_numbers, python(actual), python(expected), path)
     else:
-        yield _Pair(_compare_tensors, *_tensors(actual, expected, options, path), path)
+        yield Pair(compare_tensors, *_tensors(actual, expected, options, path), path)
 
 
-def _items(actual: Sequence, expected: Sequence, options: _Options, path: tuple) -> Iterator[_Pair]:
+def _items(actual: Sequence, expected: Sequence, options: Options, path: tuple) -> Iterator[Pair]:
     if len(actual) != len(expected):
-        raise _Mismatch(f"The length of the sequences mismatch: {len(actual)} != {len(expected)}", path)
+        raise Mismatch(f"The length of the sequences mismatch: {len(actual)} != {len(expected)}", path)
     for i, (a, e) in enumerate(zip(actual, expected, strict=True)):
         yield from _pairs(a, e, options, (*path, i))
 
 
-def _values(actual: Mapping, expected: Mapping, options: _Options, path: tuple) -> Iterator[_Pair]:
+def _values(actual: Mapping, expected: Mapping, options: Options, path: tuple) -> Iterator[Pair]:
     if set(actual) != set(expected):
-        raise _Mismatch(
+        raise Mismatch(
             "The keys of the mappings do not match:\n"
             f"Missing keys in the actual mapping: {_ordered(set(expected) - set(actual))}\n"
             f"Additional keys in the actual mapping: {_ordered(set(actual) - set(expected))}",
@@ -163,19 +177,19 @@ def _ordered(keys: Any) -> list:
         return list(keys)
 
 
-def _is_bool(x: Any) -> bool:
+def is_bool(x: Any) -> bool:
     return isinstance(x, (bool, np.bool_))
 
 
-def _is_number(x: Any) -> bool:
+def is_number(x: Any) -> bool:
     return isinstance(x, Number) and not isinstance(x, Tensor)
 
 
-def _python(x: Any) -> Any:
+def python(x: Any) -> Any:
     return x.item() if isinstance(x, np.generic) else x
 
 
-def _tensors(actual: Any, expected: Any, options: _Options, path: tuple) -> tuple[Tensor, Tensor]:
+def _tensors(actual: Any, expected: Any, options: Options, path: tuple) -> tuple[Tensor, Tensor]:
     """Both as tensors."""
     related = type(actual) is type(expected)
     if options.allow_subclasses:
@@ -195,24 +209,24 @@ def _tensor(x: Any) -> Tensor:
 
 
 # -- Comparisons -----------------------------------------------------------------------------------------
-def _compare_none(actual: Any, expected: Any, options: _Options, path: tuple) -> None:
+def _compare_none(actual: Any, expected: Any, options: Options, path: tuple) -> None:
     if actual is not expected:
-        raise _Mismatch(f"None mismatch: {actual} is not {expected}", path)
+        raise Mismatch(f"None mismatch: {actual} is not {expected}", path)
 
 
-def _compare_bools(actual: bool, expected: bool, options: _Options, path: tuple) -> None:
+def compare_bools(actual: bool, expected: bool, options: Options, path: tuple) -> None:
     if actual is not expected:
-        raise _Mismatch(f"Booleans mismatch: {actual} is not {expected}", path)
+        raise Mismatch(f"Booleans mismatch: {actual} is not {expected}", path)
 
 
-def _compare_numbers(actual: Any, expected: Any, options: _Options, path: tuple) -> None:
+def compare_numbers(actual: Any, expected: Any, options: Options, path: tuple) -> None:
     if options.check_dtype and type(actual) is not type(expected):
-        raise _Mismatch(f"The (d)types do not match: {type(actual)} != {type(expected)}.", path)
+        raise Mismatch(f"The (d)types do not match: {type(actual)} != {type(expected)}.", path)
     rtol, atol = options.rtol, options.atol
     if rtol is None or atol is None:
         rtol, atol = (0.0, 0.0) if isinstance(actual, int) and isinstance(expected, int) else _NUMBER
     if not _number_close(actual, expected, rtol, atol, options.equal_nan):
-        raise _Mismatch(_of_numbers(actual, expected, rtol, atol), path)
+        raise Mismatch(_of_numbers(actual, expected, rtol, atol), path)
 
 
 def _number_close(actual: Any, expected: Any, rtol: float, atol: float, equal_nan: bool) -> bool:
@@ -222,7 +236,7 @@ def _number_close(actual: Any, expected: Any, rtol: float, atol: float, equal_na
     return bool(actual == expected or (math.isfinite(difference) and difference <= atol + rtol * abs(expected)))
 
 
-def _compare_tensors(actual: Tensor, expected: Tensor, options: _Options, path: tuple) -> None:
+def compare_tensors(actual: Tensor, expected: Tensor, options: Options, path: tuple) -> None:
     _compare_attributes(actual, expected, options, path)
     if actual.layout is not strided or expected.layout is not strided:
         _compare_sparse(actual, expected, options, path)
@@ -244,14 +258,14 @@ def _compare_tensors(actual: Tensor, expected: Tensor, options: _Options, path: 
     if bool(matches.all()):
         return
     if not actual.ndim:
-        raise _Mismatch(_of_numbers(actual.item(), expected.item(), rtol, atol), path)
-    raise _Mismatch(_of_elements(what, actual, expected, matches, rtol, atol), path)
+        raise Mismatch(_of_numbers(actual.item(), expected.item(), rtol, atol), path)
+    raise Mismatch(_of_elements(what, actual, expected, matches, rtol, atol), path)
 
 
-def _compare_sparse(actual: Tensor, expected: Tensor, options: _Options, path: tuple) -> None:
+def _compare_sparse(actual: Tensor, expected: Tensor, options: Options, path: tuple) -> None:
     """Tensors one of which is sparse at least: part by part if they are of one layout, else in full."""
     if actual.layout is not expected.layout:
-        _compare_tensors(actual.to_dense(), expected.to_dense(), options, path)
+        compare_tensors(actual.to_dense(), expected.to_dense(), options, path)
         return
     kind = "COO" if actual.layout is sparse_coo else repr(actual.layout).removeprefix("torch.sparse_").upper()
     counts = [("specified values", actual._nnz(), expected._nnz())]
@@ -259,24 +273,24 @@ def _compare_sparse(actual: Tensor, expected: Tensor, options: _Options, path: t
         counts.insert(0, ("sparse dimensions", actual.sparse_dim(), expected.sparse_dim()))
     for what, a, e in counts:
         if a != e:
-            raise _Mismatch(f"The number of {what} in sparse {kind} tensors does not match: {a} != {e}", path)
+            raise Mismatch(f"The number of {what} in sparse {kind} tensors does not match: {a} != {e}", path)
     exact = options._replace(rtol=0.0, atol=0.0, check_dtype=False, check_stride=False)
     for name in _INDICES[kind]:
         try:
-            _compare_tensors(getattr(actual, name)(), getattr(expected, name)(), exact, path)
-        except _Mismatch as error:
-            raise _Mismatch(f"Sparse {kind} {name.lstrip('_')}: {error}", path) from None
+            compare_tensors(getattr(actual, name)(), getattr(expected, name)(), exact, path)
+        except Mismatch as error:
+            raise Mismatch(f"Sparse {kind} {name.lstrip('_')}: {error}", path) from None
     try:
-        _compare_tensors(value(actual).values, value(expected).values, options, path)
-    except _Mismatch as error:
-        raise _Mismatch(f"Sparse {kind} values: {error}", path) from None
+        compare_tensors(value(actual).values, value(expected).values, options, path)
+    except Mismatch as error:
+        raise Mismatch(f"Sparse {kind} values: {error}", path) from None
 
 
 _INDICES = {"COO": ("_indices",), "CSR": ("crow_indices", "col_indices"), "CSC": ("ccol_indices", "row_indices")}
 _INDICES |= {"BSR": _INDICES["CSR"], "BSC": _INDICES["CSC"]}
 
 
-def _compare_attributes(actual: Tensor, expected: Tensor, options: _Options, path: tuple) -> None:
+def _compare_attributes(actual: Tensor, expected: Tensor, options: Options, path: tuple) -> None:
     pairs = [
         (True, "shape", actual.shape, expected.shape),
         (options.check_layout, "layout", actual.layout, expected.layout),
@@ -289,7 +303,7 @@ def _compare_attributes(actual: Tensor, expected: Tensor, options: _Options, pat
         pairs.insert(3, (True, "qscheme()", actual.qscheme(), expected.qscheme()))
     for wanted, name, a, e in pairs:
         if wanted and a != e:
-            raise _Mismatch(f"The values for attribute '{name}' do not match: {a} != {e}.", path)
+            raise Mismatch(f"The values for attribute '{name}' do not match: {a} != {e}.", path)
 
 
 def _largest(tolerances: dict, actual: Tensor, expected: Tensor) -> tuple[float, float]:

@@ -1,1 +1,1 @@
-"""Helpers for tests of ``__torch_dispatch__``."""
+"""Helpers of tests: ``TestCase``, and tensors that log operators."""
