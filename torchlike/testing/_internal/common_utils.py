@@ -119,9 +119,9 @@ def _relaxed(actual: Any, expected: Any, path: tuple) -> Pair | None:
     if actual is None or expected is None:
         return None
     if any(map(comparison.is_bool, both)) and all(n or a for n, a in zip(numeric, arrays, strict=True)):
-        return Pair(comparison.compare_bools, *(bool(_number(x)) for x in both), path)
+        return Pair(comparison.compare_bools, bool(_number(actual)), bool(_number(expected)), path)
     if any(numeric) and all(n or a for n, a in zip(numeric, arrays, strict=True)):
-        return Pair(_numbers_close, *map(_number, both), path)
+        return Pair(_numbers_close, _number(actual), _number(expected), path)
     if any(isinstance(x, Tensor) for x in both) or all(arrays):
         return Pair(comparison.compare_tensors, _as_tensor(*both), _as_tensor(expected, actual), path)
     if all_are(set, frozenset):
