@@ -7,6 +7,7 @@ import random
 import sys
 import unittest
 from collections.abc import Callable, Iterable, Iterator
+from importlib import import_module
 from importlib.util import find_spec
 from typing import Any, NamedTuple
 
@@ -130,10 +131,8 @@ def _relaxed(actual: Any, expected: Any, path: tuple) -> Pair | None:
     return Pair(functools.partial(_equal, kind), actual, expected, path)
 
 
-try:
-    from expecttest import TestCase as _Base
-except ImportError:
-    _Base = unittest.TestCase
+# with assertExpectedInline and its kin where the package is there
+_Base: Any = import_module("expecttest").TestCase if find_spec("expecttest") else unittest.TestCase
 
 
 class TestCase(_Base):
