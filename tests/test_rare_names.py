@@ -401,7 +401,7 @@ def test_no_result_of_a_collective_is_still_on_its_way():
 
 @pytest.mark.once
 def test_a_warning_once_and_compilations_without_a_limit():
-    utils, text = torchlike._dynamo.utils, "a warning of this test alone"
+    utils, text = torchlike._dynamo.utils, f"a warning of this test alone, {torchlike.get_execution()}"
     with pytest.warns(UserWarning, match=text) as caught:
         [utils.warn_once(text) for _ in range(3)]
     assert len(caught) == 1

@@ -89,6 +89,12 @@ def one_device(monkeypatch):
         monkeypatch.setattr(overwriting, flag, [])
 
 
+@pytest.fixture
+def immediate():
+    with torch.set_execution("immediate"):
+        yield
+
+
 @pytest.fixture(params=[True, False], ids=["alone", "beside a thread"])
 def threads(request, monkeypatch, one_device):
     """Whether there are other threads."""
@@ -304,6 +310,7 @@ def test_signals():
     assert rung
 
 
+@pytest.mark.usefixtures("immediate")
 def test_code_that_interrupts_a_change_beside_threads_reads_the_old_value(monkeypatch, one_device):
     monkeypatch.setattr(overwriting, "alone", lambda: False)
     x, told, real = changed(torch, CHANGES["a number"]), [], overwriting.getrefcount
@@ -323,6 +330,7 @@ def test_code_that_interrupts_a_change_beside_threads_reads_the_old_value(monkey
     assert x.tolist()[2][3] == 9
 
 
+@pytest.mark.usefixtures("immediate")
 def test_a_change_whose_end_was_interrupted(monkeypatch, one_device):
     monkeypatch.setattr(overwriting, "alone", lambda: False)
     x = changed(torch, CHANGES["a number"])

@@ -228,7 +228,15 @@ def test_dropout_passes_the_input_through():
 def test_dropout_of_everything():
     check(lambda t, x: t.nn.functional.dropout(x, 1.0), np.array([1.0, -2.0, INF, NAN]))
     check(lambda t, x: t.nn.functional.alpha_dropout(x, 1.0, True), MATRIX)
-    check(lambda t, x: t.nn.functional.dropout(x), np.zeros((0, 2)), stride=False)
+    check(lambda t, x: t.nn.functional.dropout(x) * 2, np.zeros((0, 2)), stride=False)
+
+
+@pytest.mark.parametrize("name", ["dropout", "dropout2d", "alpha_dropout", "feature_alpha_dropout"])
+def test_dropout_of_nothing_draws_nothing(name):
+    for t in (torch, torchlike):
+        x, f = t.zeros(0, 2, 3, 4, requires_grad=True), getattr(t.nn.functional, name)
+        before = t.get_rng_state()
+        assert f(x, 0.5, True) is x and t.equal(t.get_rng_state(), before)
 
 
 def test_dropout_in_place():

@@ -38,8 +38,8 @@ def _kept(input, p, inplace, channels=0):
 
 
 def dropout(input, p=0.5, training=True, inplace=False):
-    """Zero each element with probability ``p`` and scale the others by 1 / (1 - p); outside training,
-    ``input`` itself.
+    """Zero each element with probability ``p`` and scale the others by 1 / (1 - p); outside training, and where
+    there are no elements, ``input`` itself.
 
     Raises:
         ValueError: ``p`` outside [0, 1]. RuntimeError: a dtype that is neither floating point nor complex.
@@ -51,14 +51,14 @@ def dropout(input, p=0.5, training=True, inplace=False):
     """
     bools("dropout", training=training)
     _check("dropout", p)
-    if not training or p == 0:
+    if not training or p == 0 or not input.numel():
         return input
     return _kept(input, p, inplace)
 
 
 def _of_channels(name, input, p, training, inplace):
     _check(name, p)
-    if not training or p == 0:
+    if not training or p == 0 or not input.numel():
         return input
     if input.ndim < 2:
         raise RuntimeError(
@@ -133,7 +133,7 @@ def dropout3d(input, p=0.5, training=True, inplace=False):
 
 def _alpha(name, input, p, training, inplace, channels):
     _check(name, p)
-    if not training or p == 0:
+    if not training or p == 0 or not input.numel():
         return input
     if channels and input.ndim < 2:
         raise RuntimeError(
