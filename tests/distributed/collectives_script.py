@@ -288,6 +288,39 @@ def as_methods(rank):
 
 
 @case
+def functional_forms(rank):
+    C = importlib.import_module(f"{sys.argv[1]}.distributed._functional_collectives")
+    world, x = d.group.WORLD, mine(rank, "float32", 4)
+    whole, part, same, came, both = t.zeros(8), t.zeros(2), x.clone(), t.zeros(4), [t.zeros(4), t.zeros(4)]
+    C.all_gather_tensor_inplace(whole, x, world)
+    C.reduce_scatter_tensor_inplace(part, x, "max", world)
+    C.all_reduce_inplace(same, "sum", world)
+    C.all_to_all_inplace(came, x, group=world)
+    C.all_gather_inplace(both, x, world)
+    moved = [C.permute_tensor(x, to, world) + 0 for to in ([1, 0], [0, 1])]
+    turned = C.all_reduce(mine(rank, "float32", 2, 3).t(), "sum", world) + 0
+    named = C.all_reduce(x, "avg", world.group_name) + 0
+    return whole, part, same, came, both, moved, turned, named, list(C.REDUCE_OP_TO_STR.values())
+
+
+@case
+def facts_of_messages_and_groups(rank):
+    op = d.P2POp(d.isend, t.ones(1), 1 - rank)
+    again = d.P2POp(d.irecv, t.ones(1), group=d.new_group([0, 1]), group_peer=1 - rank)
+    y = t.zeros(2)
+    if rank == 0:
+        d.send(t.ones(2), 1)
+    else:
+        work = d.irecv(y)
+        work.wait()
+        assert work._source_rank() == 0
+    with d._coalescing_manager():
+        d.all_reduce(y)
+    groups = [d.new_group(group_desc=name).group_desc for name in (None, "pairs")]
+    return op.peer, op.group_peer, again.peer, again.group_peer, y, d.group.WORLD.group_desc, groups
+
+
+@case
 def backends(rank):
     names = [str(d.Backend(b)) for b in BACKENDS if isinstance(b, str)]
     return names, [said(lambda b=b: d.Backend(b)) for b in BACKENDS]

@@ -405,6 +405,11 @@ DERIVED = {
     "reduce_scatter": lambda x: F.reduce_scatter(t.zeros(4), [x * 2, x * 3]),
     "all_to_all": lambda x: F.all_to_all([t.zeros(4), t.zeros(4)], [x * 2, x * 3]),
     "all_to_all_single": lambda x: F.all_to_all_single(t.zeros(4), x * 2),
+    "all_to_all_single of unlike parts": lambda x: F.all_to_all_single(t.zeros(4), x * 2, [1, 3], [1, 3])
+    if d.get_rank() == 0
+    else F.all_to_all_single(t.zeros(4), x * 2, [3, 1], [3, 1]),
+    **{f"all_reduce {op}": lambda x, op=op: F.all_reduce(x * 1, getattr(d.ReduceOp, op)) for op in ("AVG", "MAX")},
+    "reduce_scatter AVG": lambda x: F.reduce_scatter(t.zeros(4), [x * 2, x * 3], d.ReduceOp.AVG),
     "functional all_reduce": lambda x: C.all_reduce(x * 1, "sum", d.group.WORLD),
     "functional all_gather": lambda x: C.all_gather_tensor_autograd(x.reshape(2, 2), 1, d.group.WORLD),
     "functional reduce_scatter": lambda x: C.reduce_scatter_tensor_autograd(x.reshape(2, 2), "sum", 1, d.group.WORLD),
@@ -412,6 +417,31 @@ DERIVED = {
 }
 for name, f in DERIVED.items():
     CASES[f"derivative of {name}"] = lambda rank, f=f: derived(rank, f)
+
+
+@case
+def outputs_of_collectives_with_derivatives(rank):
+    """Their memory is what the callers gave, where they gave one."""
+    whole, outs, found = t.full((3, 4), 9.0), [t.full((4,), 9.0), t.full((4,), 8.0)], []
+    for grad in (True, False):
+        x = (t.arange(4.0) + 1 + rank).requires_grad_(grad)
+        ys = [F.reduce_scatter(whole[0], [x * 2, x * 3]), F.all_to_all_single(whole[1], x * 2)]
+        ys += F.all_to_all([o.clone() for o in outs] if grad else outs, [x * 2, x * 3])
+        found.append([[rounded(y.detach()), y.requires_grad] for y in ys])
+    return found, rounded(whole), whole.requires_grad, [rounded(o) for o in outs]
+
+
+@case
+def functional_reductions_have_derivatives_of_sums(rank):
+    found = []
+    for f in (C.all_reduce, lambda x, op, group: C.reduce_scatter_tensor_autograd(x, op, 0, group)):
+        for op in ("avg", "max"):
+            y = f(t.ones(4, requires_grad=True) * (rank + 1), op, d.group.WORLD)
+            try:
+                y.sum().backward()
+            except RuntimeError as error:
+                found.append([rounded(y.detach() + 0), str(error)])
+    return found
 
 
 @case

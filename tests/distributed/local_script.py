@@ -159,6 +159,7 @@ def what_is_refused(rank):
     tries = [
         (NotImplementedError, "whose parts are not equal", lambda: uneven.to_local().add_(1)),
         (ValueError, "read-only", lambda: x.to_local().numpy().fill(1)),
+        (RuntimeError, "1 rows for 2 ranks", lambda: d.all_to_all_single(t.tensor(0.0), t.tensor(1.0))),
     ]
     for kind, words, f in tries:
         try:

@@ -50,6 +50,8 @@ from torchlike.distributed.distributed_c10d import DistNetworkError as DistNetwo
 from torchlike.distributed.distributed_c10d import DistStoreError as DistStoreError
 from torchlike.distributed.distributed_c10d import GroupMember as GroupMember
 from torchlike.distributed.distributed_c10d import ProcessGroup as ProcessGroup
+from torchlike.distributed.distributed_c10d import _coalescing_manager as _coalescing_manager
+from torchlike.distributed.distributed_c10d import _CoalescingManager as _CoalescingManager
 from torchlike.distributed.distributed_c10d import _rank_not_in_group as _rank_not_in_group
 from torchlike.distributed.distributed_c10d import default_pg_timeout as default_pg_timeout
 from torchlike.distributed.distributed_c10d import destroy_process_group as destroy_process_group

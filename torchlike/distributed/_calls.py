@@ -80,6 +80,10 @@ class Work:
 
     _source_rank = source_rank
 
+    def synchronize(self) -> None:
+        """As :meth:`wait`."""
+        self.wait()
+
     def get_future(self) -> Future:
         """A future of the tensors; it waits here."""
         future: Future = Future()

@@ -492,7 +492,7 @@ def all_to_all_single(
 
 
 def _rows(name: str, t: Tensor, sizes: list[int] | None, group: ProcessGroup) -> list[int]:
-    rows, size = t.shape[0], group.size()
+    rows, size = t.shape[0] if t.dim() else 1, group.size()
     if not sizes:
         if rows % size:
             raise RuntimeError(f"all_to_all_single: {name} has {rows} rows for {size} ranks: give split sizes")

@@ -4,17 +4,20 @@ from typing import Any
 
 import torchlike.distributed as dist
 from torchlike._core.tensor.tensor import Tensor
+from torchlike.autograd.function import Function
 from torchlike.distributed import ReduceOp
 from torchlike.distributed._calls import functional
-from torchlike.distributed.distributed_c10d import group_of
+from torchlike.distributed.distributed_c10d import _resolve_process_group, group_of
 from torchlike.distributed.nn import functional as F
 from torchlike.interop.refusing import refused_class
 
 __all__ = [
-    "all_gather_into_tensor_coalesced", "all_gather_single", "all_gather_single_autograd", "all_gather_tensor",
-    "all_gather_tensor_autograd", "all_reduce", "all_reduce_coalesced", "all_to_all_single",
-    "all_to_all_single_autograd", "broadcast", "reduce_scatter_single", "reduce_scatter_single_autograd",
-    "reduce_scatter_tensor", "reduce_scatter_tensor_autograd", "reduce_scatter_tensor_coalesced", "wait_tensor",
+    "REDUCE_OP_TO_STR", "all_gather_inplace", "all_gather_into_tensor_coalesced", "all_gather_single",
+    "all_gather_single_autograd", "all_gather_tensor", "all_gather_tensor_autograd", "all_gather_tensor_inplace",
+    "all_reduce", "all_reduce_coalesced", "all_reduce_inplace", "all_to_all_inplace", "all_to_all_single",
+    "all_to_all_single_autograd", "broadcast", "permute_tensor", "reduce_scatter_single",
+    "reduce_scatter_single_autograd", "reduce_scatter_tensor", "reduce_scatter_tensor_autograd",
+    "reduce_scatter_tensor_coalesced", "reduce_scatter_tensor_inplace", "wait_tensor",
 ]  # fmt: skip
 
 # a result that is still on its way: all are there at once, so that nothing is one
@@ -36,7 +39,29 @@ def _meant(group: Any) -> Any:
         return group[0].get_group(group[1])
     if isinstance(group, list) and all(isinstance(rank, int) for rank in group):
         return group_of(tuple(group))
+    if isinstance(group, str):
+        return _resolve_process_group(group)
     return group.get_group() if hasattr(group, "get_group") else group
+
+
+REDUCE_OP_TO_STR = {op: op.name.lower() for op in ReduceOp}
+
+
+class _SumsOnly(Function):
+    """What a reduction gave; these functions, unlike those of ``nn.functional``, have derivatives of sums alone."""
+
+    @staticmethod
+    def forward(ctx: Any, op: ReduceOp, name: str, tensor: Tensor) -> Tensor:
+        ctx.op, ctx.name = op, name
+        return tensor.view_as(tensor)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> Any:
+        raise RuntimeError(f"{ctx.name} backward only supports 'sum' reduction, got {ctx.op.name.lower()!r}")
+
+
+def _reduced(tensor: Tensor, op: ReduceOp, name: str) -> Tensor:
+    return _SumsOnly.apply(op, name, tensor) if tensor.requires_grad and op is not ReduceOp.SUM else tensor
 
 
 def wait_tensor(tensor: Tensor) -> Tensor:
@@ -47,7 +72,8 @@ def wait_tensor(tensor: Tensor) -> Tensor:
 @functional("all_reduce")
 def all_reduce(self: Tensor, reduceOp: str, group: Any, tag: str = "") -> Tensor:  # noqa: N803
     """The reduction "sum", "avg", "max"... of the tensors of all processes."""
-    return F.all_reduce(self, _op(reduceOp), _meant(group))
+    op = _op(reduceOp)
+    return _reduced(F.all_reduce(self, op, _meant(group)), op, "all_reduce")
 
 
 @functional("all_gather_into_tensor")
@@ -64,8 +90,9 @@ def reduce_scatter_tensor(self: Tensor, reduceOp: str, scatter_dim: int, group: 
         raise AssertionError(
             f"input dimension {scatter_dim} ({self.shape[scatter_dim]}) must be a multiple of group_size {size}"
         )
-    parts = list(self.chunk(size, scatter_dim))
-    return F.reduce_scatter(parts[0], parts, _op(reduceOp), _meant(group))
+    parts, op = list(self.chunk(size, scatter_dim)), _op(reduceOp)
+    out = F.reduce_scatter(parts[0].new_empty(parts[0].shape), parts, op, _meant(group))
+    return _reduced(out, op, "reduce_scatter_tensor")
 
 
 @functional("broadcast")
@@ -98,7 +125,75 @@ def all_to_all_single(
     self: Tensor, output_split_sizes: list[int] | None, input_split_sizes: list[int] | None, group: Any, tag: str = ""
 ) -> Tensor:
     """Rows of each process's tensor."""
-    return F.all_to_all_single(self, self, output_split_sizes, input_split_sizes, _meant(group))
+    rows = sum(output_split_sizes) if output_split_sizes else self.shape[0]
+    out = self.new_empty((rows, *self.shape[1:]))
+    return F.all_to_all_single(out, self, output_split_sizes, input_split_sizes, _meant(group))
+
+
+def permute_tensor(self: Tensor, src_dst: list[int], group: Any, tag: str = "") -> Tensor:
+    """The tensor of the process that has this one's number in ``src_dst``, where each rank of the group stands once."""
+    group = _meant(group)
+    mine, size = dist.get_rank(group), dist.get_world_size(group)
+    go, come = [0] * size, [0] * size
+    for source, target in enumerate(src_dst):
+        go[target] += self.numel() if source == mine else 0
+        come[source] += self.numel() if target == mine else 0
+    return all_to_all_single(self.contiguous().reshape(-1), come, go, group).reshape(self.shape)
+
+
+# -- as functions of torch.distributed have it: the output is given ----------------------------------------------------
+
+
+def _eager(async_op: bool) -> None:
+    if async_op:
+        raise AssertionError("Can't remap async version of inplace op to functional collective")
+
+
+def all_reduce_inplace(
+    tensor: Tensor, op: str = "sum", group: Any = None, async_op: bool = False, tag: str = ""
+) -> Tensor:
+    """:func:`all_reduce` into the tensor itself."""
+    _eager(async_op)
+    return tensor.copy_(all_reduce(tensor, op, group or dist.group.WORLD, tag))
+
+
+def all_gather_tensor_inplace(
+    output_tensor: Tensor, input_tensor: Tensor, group: Any = None, async_op: bool = False, tag: str = "",
+    gather_dim: int = 0,
+) -> Tensor:  # fmt: skip
+    """:func:`all_gather_tensor` into ``output_tensor``."""
+    _eager(async_op)
+    return output_tensor.copy_(all_gather_tensor(input_tensor, gather_dim, group or dist.group.WORLD, tag))
+
+
+def reduce_scatter_tensor_inplace(
+    output: Tensor, input: Tensor, op: str = "sum", group: Any = None, async_op: bool = False, scatter_dim: int = 0,
+    tag: str = "",
+) -> Tensor:  # fmt: skip
+    """:func:`reduce_scatter_tensor` into ``output``."""
+    _eager(async_op)
+    return output.copy_(reduce_scatter_tensor(input, op, scatter_dim, group or dist.group.WORLD, tag))
+
+
+def all_to_all_inplace(
+    output: Tensor, input: Tensor, output_split_sizes: list[int] | None = None,
+    input_split_sizes: list[int] | None = None, group: Any = None, async_op: bool = False, tag: str = "",
+) -> Tensor:  # fmt: skip
+    """:func:`all_to_all_single` into ``output``."""
+    _eager(async_op)
+    sizes = output_split_sizes, input_split_sizes
+    return output.copy_(all_to_all_single(input, *sizes, group or dist.group.WORLD, tag))
+
+
+def all_gather_inplace(
+    tensor_list: list[Tensor], tensor: Tensor, group: Any = None, async_op: bool = False, tag: str = ""
+) -> list[Tensor]:
+    """The tensors of all processes into those of a list."""
+    _eager(async_op)
+    parts = F.all_gather(tensor, _meant(group))
+    for out, part in zip(tensor_list, parts, strict=True):
+        out.copy_(part)
+    return tensor_list
 
 
 def _joined(parts: list[Tensor], dim: int) -> Tensor:

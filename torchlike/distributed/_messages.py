@@ -14,7 +14,7 @@ from torchlike.distributed import _runtime
 from torchlike.distributed._calls import Work, assign, demand_eager, values
 from torchlike.distributed._collectives import demand_tensor, root_of
 from torchlike.distributed._runtime import DistBackendError
-from torchlike.distributed.distributed_c10d import ProcessGroup, found, get_group_rank, is_member
+from torchlike.distributed.distributed_c10d import ProcessGroup, found, get_global_rank, get_group_rank, is_member
 
 __all__ = [
     "P2POp", "all_gather_object", "batch_isend_irecv", "broadcast_object_list", "gather_object", "irecv", "isend",
@@ -213,11 +213,21 @@ def irecv(
         return None
     found_ = found(group)
     if src is None and group_src is None:
-        return Work(lambda seconds: [tensor] if recv(tensor, None, group, tag) >= 0 else None)
+        return _of_any(found_, tensor, tag)
     source = _peer("source", found_, src, group_src)
     key = _numbered(found_, source, found_.rank(), tag)
     work = Work(lambda seconds: _receive(found_, tensor, source, key, seconds), lambda: _runtime.is_set(key))
     work._source = found_.ranks[source]
+    return work
+
+
+def _of_any(group: ProcessGroup, tensor: Tensor, tag: int) -> Work:
+    def finish(seconds: float | None) -> list[Tensor]:
+        source, key = _first_of_any(group, tag)
+        work._source = group.ranks[source]
+        return _receive(group, tensor, source, key, seconds)
+
+    work = Work(finish)
     return work
 
 
@@ -252,15 +262,20 @@ class P2POp:
     ) -> None:  # fmt: skip
         if op not in (isend, irecv):
             raise ValueError("Invalid ``op``. Expected ``op`` to be of type ``torch.distributed.isend`` or ``irecv``.")
-        self.op, self.tensor, self.peer, self.group = op, tensor, peer, group
-        self.tag, self.group_peer = tag, group_peer
+        if (peer is None) == (group_peer is None):
+            raise ValueError("P2POp: give either a peer or a group_peer")
+        self.op, self.tensor, self.group, self.tag = op, tensor, group, tag
+        self.peer, self.group_peer = peer, group_peer
+        if is_member(group):  # each tells the other
+            self.peer = get_global_rank(found(group), group_peer) if group_peer is not None else peer
+            self.group_peer = get_group_rank(found(group), peer) if peer is not None else group_peer
 
 
 def batch_isend_irecv(p2p_op_list: list[P2POp]) -> list[Work]:
     """Begin all of these messages; gives their works."""
     if not p2p_op_list or not all(isinstance(op, P2POp) for op in p2p_op_list):
         raise ValueError("Invalid ``p2p_op_list``. Each op is expected to be of type ``torch.distributed.P2POp``.")
-    works = [op.op(op.tensor, op.peer, op.group, op.tag, op.group_peer) for op in p2p_op_list]
+    works = [op.op(op.tensor, None, op.group, op.tag, op.group_peer) for op in p2p_op_list]
     return [work for work in works if work is not None]
 
 

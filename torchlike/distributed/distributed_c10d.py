@@ -35,6 +35,8 @@ default_pg_timeout = timedelta(minutes=30)
 class ProcessGroup:
     """Processes that work together; ``group.WORLD`` is all of them."""
 
+    group_desc = "undefined"  # what its maker said of it
+
     def __init__(self, ranks: tuple[int, ...], me: int, backend: str, name: str, timeout: timedelta) -> None:
         self.ranks, self._me, self._backend, self.group_name, self.timeout = ranks, me, backend, name, timeout
         self.lock = threading.RLock()
@@ -203,6 +205,14 @@ def group_of(ranks: tuple[int, ...]) -> ProcessGroup:
     raise ValueError(f"there is no group of {_runtime.named(ranks)}, or not any more; make one with new_group()")
 
 
+def _resolve_process_group(group_name: str) -> ProcessGroup:
+    """The group of a ``group_name``. RuntimeError where there is none."""
+    for group in _groups.every():
+        if group.group_name == group_name:
+            return group
+    raise RuntimeError(f"Could not resolve the process group registered under the name {group_name}")
+
+
 def is_member(given: Any) -> bool:
     """Whether this process is in a group."""
     return not (isinstance(given, int) and given == GroupMember.NON_GROUP_MEMBER)
@@ -345,6 +355,7 @@ def init_process_group(
         _groups.names = itertools.count(1)
         title = f"world{next(_groups.worlds)}"
         made = ProcessGroup(tuple(range(world.size)), world.rank, name, title, limit)
+        made.group_desc = "default_pg"
         if world.size > 1:
             _runtime.wait_for_all(made.key("start"), made.ranks, made.seconds(), "init_process_group")
         _groups.world, _groups.detail = made, level == "DETAIL"
@@ -384,6 +395,7 @@ def new_group(
         if world.rank() not in chosen:
             return GroupMember.NON_GROUP_MEMBER
         made = ProcessGroup(tuple(chosen), world.rank(), name, f"{world.group_name}.{number}", limit)
+        made.group_desc = group_desc or made.group_desc
         _groups.others.append(made)
     return made
 

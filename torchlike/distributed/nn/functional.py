@@ -3,7 +3,7 @@
 from typing import Any
 
 import torchlike.distributed as dist
-from torchlike._core.tensor.tensor import Tensor
+from torchlike._core.tensor.tensor import Tensor, contiguous_format
 from torchlike.autograd.function import Function
 from torchlike.distributed import ReduceOp
 
@@ -14,12 +14,7 @@ __all__ = [
 
 
 def _own(t: Tensor) -> Tensor:
-    return t.detach().clone()
-
-
-def _sum_only(op: ReduceOp, name: str) -> None:
-    if op is not ReduceOp.SUM:
-        raise RuntimeError(f"{name} backward only supports 'sum' reduction, got {op.name.lower()!r}")
+    return t.detach().clone(memory_format=contiguous_format)
 
 
 def _new_list(like: Tensor, group: Any) -> list[Tensor]:
@@ -40,7 +35,6 @@ class _AllReduce(Function):
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> Any:
-        _sum_only(ctx.op, "all_reduce")
         return None, None, _AllReduce.apply(ctx.op, ctx.group, grad)
 
 
@@ -61,14 +55,13 @@ class _Broadcast(Function):
 class _Reduce(Function):
     @staticmethod
     def forward(ctx: Any, dst: int, op: ReduceOp, group: Any, tensor: Tensor) -> Tensor:
-        ctx.dst, ctx.op, ctx.group = dst, op, group
+        ctx.dst, ctx.group = dst, group
         out = _own(tensor)
         dist.reduce(out, dst, op, group)
         return out
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> Any:
-        _sum_only(ctx.op, "reduce")
         return None, None, None, _Broadcast.apply(ctx.dst, ctx.group, grad)
 
 
@@ -82,21 +75,19 @@ class _AllGather(Function):
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> Any:
-        return None, _ReduceScatter.apply(ReduceOp.SUM, ctx.group, *grads)
+        return None, _ReduceScatter.apply(ReduceOp.SUM, ctx.group, grads[0].new_empty(grads[0].shape), *grads)
 
 
 class _ReduceScatter(Function):
     @staticmethod
-    def forward(ctx: Any, op: ReduceOp, group: Any, *tensors: Tensor) -> Tensor:
-        ctx.op, ctx.group = op, group
-        out = tensors[0].new_zeros(tensors[0].shape)
+    def forward(ctx: Any, op: ReduceOp, group: Any, out: Tensor, *tensors: Tensor) -> Tensor:
+        ctx.group = group
         dist.reduce_scatter(out, [t.detach() for t in tensors], op, group)
         return out
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> Any:
-        _sum_only(ctx.op, "reduce_scatter")
-        return None, None, *_AllGather.apply(ctx.group, grad)
+        return None, None, None, *_AllGather.apply(ctx.group, grad)
 
 
 class _Gather(Function):
@@ -127,33 +118,34 @@ class _Scatter(Function):
 
 class _AllToAll(Function):
     @staticmethod
-    def forward(ctx: Any, group: Any, *tensors: Tensor) -> tuple[Tensor, ...]:
-        ctx.group = group
-        outs = [t.new_zeros(t.shape) for t in tensors]
+    def forward(ctx: Any, group: Any, outs: list[Tensor], *tensors: Tensor) -> tuple[Tensor, ...]:
+        ctx.group, ctx.shapes = group, [t.shape for t in tensors]
         dist.all_to_all(outs, [t.detach() for t in tensors], group)
         return tuple(outs)
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> Any:
-        return None, *_AllToAll.apply(ctx.group, *grads)
+        outs = [grads[0].new_empty(shape) for shape in ctx.shapes]
+        return None, None, *_AllToAll.apply(ctx.group, outs, *grads)
 
 
 class _AllToAllSingle(Function):
     @staticmethod
-    def forward(ctx: Any, group: Any, come: Any, go: Any, tensor: Tensor) -> Tensor:
-        ctx.group, ctx.come, ctx.go = group, come, go
-        rows = sum(come) if come else tensor.shape[0]
-        out = tensor.new_zeros((rows, *tensor.shape[1:]))
+    def forward(ctx: Any, group: Any, out: Tensor, come: Any, go: Any, tensor: Tensor) -> Tensor:
+        ctx.group, ctx.come, ctx.go, ctx.shape = group, come, go, tensor.shape
         dist.all_to_all_single(out, tensor.detach(), come, go, group)
         return out
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> Any:
-        return None, None, None, _AllToAllSingle.apply(ctx.group, ctx.go, ctx.come, grad)
+        out = grad.new_empty(ctx.shape)
+        return None, None, None, None, _AllToAllSingle.apply(ctx.group, out, ctx.go, ctx.come, grad.contiguous())
 
 
 def all_reduce(tensor: Tensor, op: ReduceOp = ReduceOp.SUM, group: Any = None) -> Tensor:
-    """The sum (or what ``op`` says) of the tensors of all processes. The gradient is the sum of the gradients of all.
+    """What ``op`` says of the tensors of all processes; the gradient is the same of all gradients, as in PyTorch.
+
+    That is right for SUM and AVG.
 
     >>> import torchlike as torch
     >>> import torchlike.distributed.nn.functional as F
@@ -193,18 +185,18 @@ def scatter(tensors: list[Tensor], src: int = 0, group: Any = None) -> Tensor:
 
 
 def reduce_scatter(output: Tensor, input_list: list[Tensor], op: ReduceOp = ReduceOp.SUM, group: Any = None) -> Tensor:
-    """The sum of the tensors that all lists have for this process; ``output`` tells nothing that the list does not."""
-    return _ReduceScatter.apply(op, group, *input_list)
+    """The sum of the tensors that all lists have for this process, in the memory of ``output``."""
+    return _ReduceScatter.apply(op, group, output, *input_list)
 
 
 def all_to_all(output_tensor_list: list[Tensor], input_tensor_list: list[Tensor], group: Any = None) -> Any:
-    """A tensor of each process's list; gradients go back where tensors came from."""
-    return _AllToAll.apply(group, *input_tensor_list)
+    """``output_tensor_list``, filled by a tensor of each process's list; gradients go back where tensors came from."""
+    return _AllToAll.apply(group, output_tensor_list, *input_tensor_list)
 
 
 def all_to_all_single(
     output: Tensor, input: Tensor, output_split_sizes: list[int] | None = None,
     input_split_sizes: list[int] | None = None, group: Any = None,
 ) -> Tensor:  # fmt: skip
-    """Rows of each process's tensor; gradients go back where rows came from."""
-    return _AllToAllSingle.apply(group, output_split_sizes, input_split_sizes, input)
+    """Rows of each process's tensor, in the memory of ``output``; gradients go back where rows came from."""
+    return _AllToAllSingle.apply(group, output, output_split_sizes, input_split_sizes, input)
