@@ -13,6 +13,7 @@ import ranks
 
 t = importlib.import_module(sys.argv[1])
 d = t.distributed
+C = importlib.import_module(f"{sys.argv[1]}.distributed._functional_collectives")  # which keeps the group that there is
 warnings.simplefilter("ignore")
 CASES = {}
 
@@ -289,7 +290,6 @@ def as_methods(rank):
 
 @case
 def functional_forms(rank):
-    C = importlib.import_module(f"{sys.argv[1]}.distributed._functional_collectives")
     world, x = d.group.WORLD, mine(rank, "float32", 4)
     whole, part, same, came, both = t.zeros(8), t.zeros(2), x.clone(), t.zeros(4), [t.zeros(4), t.zeros(4)]
     C.all_gather_tensor_inplace(whole, x, world)
