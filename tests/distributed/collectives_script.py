@@ -13,7 +13,8 @@ import ranks
 
 t = importlib.import_module(sys.argv[1])
 d = t.distributed
-C = importlib.import_module(f"{sys.argv[1]}.distributed._functional_collectives")  # which keeps the group that there is
+importlib.import_module(f"{sys.argv[1]}.distributed.nn.functional")  # PyTorch's keeps the group that there is now
+C = importlib.import_module(f"{sys.argv[1]}.distributed._functional_collectives")
 warnings.simplefilter("ignore")
 CASES = {}
 

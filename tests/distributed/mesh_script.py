@@ -218,7 +218,26 @@ def local_maps(rank):
     m = line()
     f = experimental.local_map(lambda x, w: x @ w, [Partial()], ([Shard(1)], [Shard(0)]), device_mesh=m)
     x, w = dt.distribute_tensor(numbers(2, 4), m, [Shard(1)]), dt.distribute_tensor(numbers(4, 2), m, [Shard(0)])
-    return rounded(f(x, w).full_tensor()), said(lambda: f(w, w))[:10]
+    g = experimental.local_map(lambda x: (x.sum(0), x, 3), (None, [Shard(1)], None), device_mesh=m)
+    untold, cut, number = g(dt.distribute_tensor(numbers(4, 2), m, [Replicate()]))
+    alone = experimental.local_map(lambda x: x * 2, None, device_mesh=m)(x)
+    wrong = said(lambda: experimental.local_map(lambda x: 3, [Shard(0)], device_mesh=m)(x))[:20]
+    kinds = [repr(y.placements) for y in (untold, cut, alone)]
+    return rounded(f(x, w).full_tensor()), said(lambda: f(w, w))[:10], kinds, rounded(untold.full_tensor()), number, wrong
+
+
+@case
+def dtypes_on_the_way(rank):
+    found = []
+    for here, there in ((Shard(0), Replicate()), (Replicate(), Shard(0))):
+        for forth, back in ((t.bfloat16, None), (None, t.bfloat16), (t.float64, t.float32)):
+            w = (t.arange(4.0) + 1 / 3).requires_grad_()
+            x = dt.DTensor.from_local(w, line(), [here]).redistribute(
+                placements=[there], forward_dtype=forth, backward_dtype=back
+            )
+            (x.to_local().float() * (1 + 1 / 300)).sum().backward()
+            found.append([str(x.dtype), repr(x.placements), str(w.grad.dtype), rounded(w.grad), rounded(x.to_local())])
+    return found
 
 
 @case

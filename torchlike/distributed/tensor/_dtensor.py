@@ -204,11 +204,11 @@ class DTensor(Tensor):
         self, device_mesh: DeviceMesh | None = None, placements: Sequence[Placement] | None = None, *,
         async_op: bool = False, forward_dtype: Any = None, backward_dtype: Any = None,
     ) -> DTensor:  # fmt: skip
-        """The same tensor in other placements; its gradient comes back in its own.
+        """The same tensor in other placements (and of ``forward_dtype``); its gradient comes back in its own, rounded.
 
         Raises:
             RuntimeError: there are no placements, or one is Partial.
-            NotImplementedError: another mesh, or other dtypes on the way.
+            NotImplementedError: another mesh.
         """
         mesh = device_mesh or self._device_mesh
         if placements is None:
@@ -216,9 +216,10 @@ class DTensor(Tensor):
         if mesh.jax_mesh != self._device_mesh.jax_mesh:
             raise NotImplementedError("redistribute(): between different meshes is not supported")
         if forward_dtype is not None or backward_dtype is not None:
-            raise NotImplementedError(
-                "redistribute(): forward_dtype and backward_dtype are not supported; use .to(dtype)"
-            )
+            new = (self if forward_dtype is None else self.to(forward_dtype)).redistribute(mesh, placements)
+            if backward_dtype is not None and new.requires_grad and new is not self:
+                new.register_hook(lambda g: g.to(backward_dtype).to(g.dtype))
+            return new
         found = checked(placements, mesh, self.ndim, "redistribute")
         if any(isinstance(p, Partial) for p in found):
             if not self._traced() and found == self.placements:

@@ -6,8 +6,10 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from torchlike._core.tensor.tensor import Tensor
 from torchlike.distributed.device_mesh import DeviceMesh
 from torchlike.distributed.tensor._dtensor import DTensor
+from torchlike.distributed.tensor.placement_types import Placement, Replicate
 
 
 def local_map(
@@ -19,8 +21,8 @@ def local_map(
     In one process that has all devices the part is the whole, so that ``func`` computes the whole, which XLA cuts.
 
     Args:
-        out_placements: the placements of the result, or a tuple with those of each result; None for what stays a plain
-            value.
+        out_placements: the placements of the result, or a tuple with those of each result; None for what is no
+            tensor, or the same on all devices.
         in_placements: what the arguments must have, None for those that are no DTensors.
         in_grad_placements: of the gradients of the parts.
         redistribute_inputs: give arguments these placements if they have others; else that is an error.
@@ -69,8 +71,16 @@ def _joined(out: Any, mesh: Any, placements: Any) -> Any:
             raise AssertionError(
                 f"local_map requires one PlacementType be provided for each output value, got {placements}"
             )
-        return tuple(x if p is None else DTensor.from_local(x, mesh, p) for x, p in zip(out, placements, strict=True))
-    if placements is None:
-        return out
-    placements = placements[0] if len(placements) == 1 and isinstance(placements[0], tuple | list) else placements
-    return DTensor.from_local(out, mesh, placements)
+        return tuple(_laid(x, mesh, p) for x, p in zip(out, placements, strict=True))
+    if isinstance(placements, tuple) and len(placements) == 1 and not isinstance(placements[0], Placement):
+        placements = placements[0]
+    return _laid(out, mesh, placements)
+
+
+def _laid(out: Any, mesh: Any, placements: Any) -> Any:
+    """A tensor whose placements nobody gives is the same on all devices; what is no tensor stays."""
+    if isinstance(out, Tensor):
+        return DTensor.from_local(out, mesh, [Replicate()] * mesh.ndim if placements is None else placements)
+    if placements is not None:
+        raise AssertionError(f"Non-tensor output {out} expects None placements but received {placements}!")
+    return out
