@@ -59,6 +59,39 @@ def test_what_a_checkpoint_says_of_itself(tmp_path):
     agree(told)
 
 
+def test_planners_made_of_the_functions_of_the_default_ones(tmp_path):
+    def run(t):
+        d, folder = dcp_of(t), tmp_path / t.__name__
+        f = importlib.import_module(f"{d.__name__}.default_planner")
+
+        class Twice(d.SavePlanner):
+            def set_up_planner(self, state_dict, storage_meta=None, is_coordinator=False):
+                self.all = {name + end: x for name, x in state_dict.items() for end in ("", "_again")}
+
+            def create_local_plan(self):
+                return f.create_default_local_save_plan(self.all, True)
+
+            def create_global_plan(self, all_plans):
+                return f.create_default_global_save_plan(all_plans)
+
+            def finish_plan(self, new_plan):
+                return new_plan
+
+            def resolve_data(self, write_item):
+                return self.all[write_item.index.fqn] + 1
+
+        d.save({"a": t.arange(3.0), "b": t.ones(2, 2)}, checkpoint_id=folder, no_dist=True, planner=Twice())
+        metadata, found = d.FileSystemReader(folder).read_metadata(), {"a_again": t.zeros(3), "b": t.zeros(2, 2)}
+        plan = f.create_default_local_load_plan(found | {"c": 1}, metadata, strict=False)
+        d.load(found, checkpoint_id=folder, no_dist=True)
+        with pytest.raises(RuntimeError, match="Missing key in checkpoint state_dict: c"):
+            f.create_default_local_load_plan(found | {"c": 1}, metadata)
+        same = f.create_default_global_load_plan([plan]) == [plan]
+        return sorted(metadata.state_dict_metadata), plain(found), len(plan.items), same
+
+    agree(run)
+
+
 def failure(call):
     """The error of a step on rank 0."""
     with pytest.raises(BaseException) as caught:

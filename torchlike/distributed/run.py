@@ -21,6 +21,7 @@ from typing import Any
 
 import jax
 
+from torchlike._base.home import OURS
 from torchlike.distributed import _rendezvous
 from torchlike.distributed._keeper import Keeper
 from torchlike.distributed.elastic.multiprocessing.errors import ProcessFailure, _record
@@ -232,7 +233,7 @@ def _command(options: argparse.Namespace) -> list[str]:
     if options.no_python:
         return [options.training_script, *options.training_script_args]
     module = ["-m"] if options.module else []
-    ours = [sys.executable, "-u", "-m", __name__.partition(".")[0], "run"]
+    ours = [sys.executable, "-u", "-m", OURS, "run"]
     return [*ours, *module, options.training_script, *options.training_script_args]
 
 

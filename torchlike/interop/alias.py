@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Sequence
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
-from types import ModuleType
+from types import CodeType, ModuleType
 from typing import Any
 
 from torchlike._base.home import ALIAS
@@ -192,6 +192,11 @@ class _AliasLoader(Loader):
 
     def create_module(self, spec: ModuleSpec) -> ModuleType:
         return self.module
+
+    def get_code(self, fullname: str) -> CodeType | None:
+        """The code of the module, for who runs it as a program (``-m torch.distributed.run``)."""
+        loader: Any = self.spec and self.spec.loader
+        return loader.get_code(loader.name) if hasattr(loader, "get_code") else None
 
     def exec_module(self, module: ModuleType) -> None:
         module.__spec__ = self.spec  # the import system has put the alias's spec there

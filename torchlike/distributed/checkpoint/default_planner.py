@@ -33,7 +33,10 @@ from torchlike.distributed.checkpoint.planner import (
     WriteItemType,
 )
 
-__all__ = ["DefaultLoadPlanner", "DefaultSavePlanner"]
+__all__ = [
+    "DefaultLoadPlanner", "DefaultSavePlanner", "create_default_global_load_plan", "create_default_global_save_plan",
+    "create_default_local_load_plan", "create_default_local_save_plan",
+]  # fmt: skip
 
 VERSION = "1.0.0"
 
@@ -95,18 +98,15 @@ class DefaultSavePlanner(SavePlanner):
         return found
 
     def create_global_plan(self, all_plans: list[SavePlan]) -> tuple[list[SavePlan], Metadata]:
-        plans = _without_copies(all_plans, self.lowest)
-        names: dict[str, Any] = {}
-        for plan in plans:
-            for item in plan.items:
-                _describe(names, item)
-        for name, found in names.items():
+        plans, metadata = create_default_global_save_plan(_without_copies(all_plans, self.lowest))
+        for name, found in metadata.state_dict_metadata.items():
             if isinstance(found, TensorStorageMetadata):
                 _demand_whole(name, found)
         paths: dict[str, Any] = {}
         for plan in all_plans:
             paths.update(plan.planner_data or {})
-        return plans, Metadata(names, paths or None, version=VERSION)
+        metadata.planner_data = paths or None
+        return plans, metadata
 
     def finish_plan(self, new_plan: SavePlan) -> SavePlan:
         return new_plan
@@ -130,6 +130,36 @@ class DefaultSavePlanner(SavePlanner):
 
     def resolve_data(self, write_item: WriteItem) -> Tensor | io.BytesIO:
         return self.transform_object(write_item, self.lookup_object(write_item.index))
+
+
+def create_default_local_save_plan(state_dict: dict[str, Any], is_coordinator: bool) -> SavePlan:
+    """What a rank has of a flat state dict."""
+    planner = DefaultSavePlanner(flatten_state_dict=False)
+    planner.set_up_planner(state_dict, None, is_coordinator)
+    return planner.create_local_plan()
+
+
+def create_default_global_save_plan(
+    all_plans: list[SavePlan], rewrite_index_hints: bool = True
+) -> tuple[list[SavePlan], Metadata]:
+    """The plans of all ranks, and the description of what they write. Pieces are found by their offsets alone."""
+    names: dict[str, Any] = {}
+    for plan in all_plans:
+        for item in plan.items:
+            _describe(names, item)
+    return all_plans, Metadata(names, version=VERSION)
+
+
+def create_default_local_load_plan(state_dict: dict[str, Any], metadata: Metadata, strict: bool = True) -> LoadPlan:
+    """What a rank needs for a flat state dict. RuntimeError for a name that the checkpoint has not, if ``strict``."""
+    planner = DefaultLoadPlanner(flatten_state_dict=False, allow_partial_load=not strict)
+    planner.set_up_planner(state_dict, metadata)
+    return planner.create_local_plan()
+
+
+def create_default_global_load_plan(all_plans: list[LoadPlan]) -> list[LoadPlan]:
+    """The plans of all ranks, as they are."""
+    return all_plans
 
 
 def _item(index: MetadataIndex, kind: WriteItemType, chunk: ChunkStorageMetadata, whole: Any) -> WriteItem:
