@@ -119,17 +119,35 @@ def test_gradients_of_batches():
     lambda t: B(t) / 2,
     lambda t: B(t) - B(t),
     lambda t: B(t).t(),
-    lambda t: B(t).copy_(N(t)),
-    lambda t: B(t).copy_(B(t).to_sparse_csc()),
-    lambda t: B(t).copy_(B(t).to_dense()),
-    lambda t: H(t).copy_(B(t)),
-    lambda t: t.eye(2).to_sparse_csr().copy_(t.ones(2, 2).to_sparse_csr()),
     lambda t: B(t).to_dense().copy_(B(t)),
     lambda t: t.empty_like(B(t), layout=t.strided),
     lambda t: t.rand_like(B(t)),
 )
 def test_refused(f):
     same(f, refuses=True)
+
+
+def blocks(t, *size):
+    """A dense matrix [4, 4] in blocks."""
+    return t.eye(4).to_sparse_bsr(size)
+
+
+@pytest.mark.parametrize(
+    "into, source, message",
+    [
+        (B, lambda t: B(t).to_sparse_csc(), "having different layouts is not supported"),
+        (B, lambda t: B(t).to_dense(), "having different layouts is not supported"),
+        (B, lambda t: t.ones(3), "having different layouts is not supported"),
+        (B, lambda t: D(t).to_sparse_csr(), "expected shapes of self and src to match along dimension 1"),
+        (lambda t: t.eye(2).to_sparse_csr(), lambda t: t.ones(2, 2).to_sparse_csr(), "the same number of specified"),
+        (lambda t: t.eye(2).to_sparse_csr(), lambda t: t.ones(3, 2).to_sparse_csr(), "the same number of specified"),
+        (lambda t: blocks(t, 1, 4), lambda t: blocks(t, 4, 1), "having different block sizes is not supported"),
+    ],
+)
+def test_what_copies_must_have(into, source, message):
+    for t in (torch, torchlike):
+        with pytest.raises(RuntimeError, match=message):
+            into(t).copy_(source(t))
 
 
 @pytest.mark.parametrize(

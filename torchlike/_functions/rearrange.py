@@ -25,8 +25,9 @@ from torchlike._core.tensor import arguments
 from torchlike._core.tensor.arguments import bools
 from torchlike._core.tensor.memory_order import restride
 from torchlike._core.tensor.size import Size
-from torchlike._core.tensor.tensor import Tensor, fresh, value_of
+from torchlike._core.tensor.tensor import COMPRESSED, Tensor, fresh, value_of
 from torchlike._executor.level import mapped, one_by_one
+from torchlike._executor.sparse import LAYER
 from torchlike._functions._install import both, function, method
 from torchlike._ops import join
 from torchlike._ops import pad as pads
@@ -95,6 +96,8 @@ def source_of(self, src):
     if src.dtype is not self.dtype and src.dtype.is_complex:
         discarding(self.dtype)
     own, given = tuple(self.shape), tuple(src.shape)
+    if own != given and LAYER.used and (self.layout in COMPRESSED or src.layout in COMPRESSED):
+        return src  # their rule says what must agree
     if own != given and (shape := dims.broadcast_shapes(own, given)) != own:
         raise RuntimeError(f"output with shape {list(own)} doesn't match the broadcast shape {list(shape)} (copy_)")
     return src

@@ -337,10 +337,20 @@ def _demand_same_entries(self: Tensor, src: Tensor) -> None:
             "torch.copy_: copy of sparse compressed tensors having different layouts is not supported. self layout is "
             f"{layout_name(self)} and src layout is {layout_name(src)}"
         )
+    if a.nnz != b.nnz:
+        raise RuntimeError(
+            "torch.copy_: only sparse compressed tensors with the same number of specified elements are supported. "
+            f"self has {a.nnz} and src {b.nnz}"
+        )
+    if (mine := list(self.shape)) != (others := list(src.shape)):
+        dim = next((d for d, (x, y) in enumerate(zip(mine, others, strict=False)) if x != y), min(self.ndim, src.ndim))
+        raise RuntimeError(
+            f"torch.copy_: expected shapes of self and src to match along dimension {dim}, got {mine} and {others}"
+        )
     if tuple(a.values.shape) != tuple(b.values.shape):
         raise RuntimeError(
-            "torch.copy_: only sparse compressed tensors with the same number of specified elements are supported, got "
-            f"values of {list(a.values.shape)} and {list(b.values.shape)}"
+            "torch.copy_: copy of sparse compressed tensors having different block sizes is not supported. values of "
+            f"self are {list(a.values.shape)}, of src {list(b.values.shape)}"
         )
 
 
