@@ -152,6 +152,12 @@ def _raw(name, t):
     return v
 
 
+def _counted(t, values):
+    """``values`` with the version counter of ``t``: a change of the one is a change of the other."""
+    values._vc = t._vc
+    return values
+
+
 @method()
 def _indices(self):
     """The indices as they are, [sparse_dim, nnz]."""
@@ -161,7 +167,7 @@ def _indices(self):
 @method()
 def _values(self):
     """The values as they are, without history; changes of them are changes of the tensor."""
-    return alias(_raw("_values", self).values)
+    return _counted(self, alias(_raw("_values", self).values))
 
 
 @method()
@@ -237,7 +243,7 @@ def values(self):
         raise RuntimeError("values expected sparse tensor layout but got Strided")
     if isinstance(v, Coo) and not v.coalesced:
         raise RuntimeError("Cannot get values on an uncoalesced tensor, please call .coalesce() first")
-    return construction.values_of(self) if self.requires_grad else alias(v.values)
+    return _counted(self, construction.values_of(self) if self.requires_grad else alias(v.values))
 
 
 def _part(name, kind, layouts, part, other):

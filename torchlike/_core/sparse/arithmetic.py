@@ -11,7 +11,7 @@ from torchlike._core.autograd import node as nodes
 from torchlike._core.conversion.convert import host
 from torchlike._core.dispatch.dispatch import call
 from torchlike._core.sparse import kernels
-from torchlike._core.sparse.rules import COMPOSITES, DISTINCT, INPLACE, RULES, recorded, replaced, rule
+from torchlike._core.sparse.rules import COMPOSITES, DISTINCT, INPLACE, RULES, WITHIN, recorded, replaced, rule
 from torchlike._core.sparse.structure import as_coo, coalesced, emptied, like, masked, numbers, with_values
 from torchlike._core.sparse.value import Compressed, Coo, coo_of, layout_name, put_on, unsupported, value
 from torchlike._core.tensor.tensor import Tensor, fresh
@@ -226,6 +226,7 @@ def _floor_divide(ctx: Any, self: Any, other: Any) -> Tensor:
 
 
 RULES["floor_divide"] = _floor_divide
+WITHIN.update(("div", "floor_divide"))
 
 
 # -- functions of each element that keep zeros ----------------------------------------------------------
@@ -245,6 +246,7 @@ def _unary(name: str, backward: Any = None, linear: bool = False, layouts: Any =
         return with_values(t, getattr(value(t).values, name)(**kwargs).resolve_neg(), not linear)
 
     RULES[name] = f
+    WITHIN.add(name)
     if not linear:
         DISTINCT.add(name)
 

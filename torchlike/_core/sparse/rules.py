@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 RULES: dict[str, Callable[..., Any]] = {}
 INPLACE: dict[str, Callable[..., Any]] = {}  # called with the arguments of the call, its static ones last
 DISTINCT: set[str] = set()  # operators whose in-place forms need each place once
+WITHIN: set[str] = set()  # operators whose in-place forms change the values of coordinates where they are
 COMPOSITES: dict[str, Callable[..., Any]] = {}  # the same; they make further calls, which are recorded
 OTHERS: dict[type, Callable[[Call], Any]] = {}  # what handles calls with values of other classes that jax refuses
 
@@ -114,10 +115,28 @@ def _handle(call: Call) -> Any:
         raise RuntimeError(f"{op.name} requires coalesced input; call .coalesce() first")
     node = op.declaration.node + ("0" if op.declaration.node.endswith("Backward") else "")
     out = recorded(node, _arguments(op, call.inputs, call.static)(f), *call.inputs)
-    return replaced(op.name, call.inputs[0], out, call.inputs) if writes else out
+    return replaced(op.name, call.inputs[0], out, call.inputs, op.declaration.name in WITHIN) if writes else out
 
 
-def replaced(name: str, target: Tensor, new: Tensor, inputs: Sequence[Any] = ()) -> Tensor:
+def _written(target: Tensor, new: Tensor, within: bool) -> Any:
+    """What ``target`` holds then: where it can be, its own parts with the numbers of those of ``new``.
+
+    Others may have them: ``values()``, a transpose, the tensor that ``target`` was made of.
+    """
+    old, made = value(target), value(new)
+    if old is None or not (within or isinstance(old, Compressed)) or type(old) is not type(made):
+        return value_of(new)
+    names = [name for name in ("indices", "compressed", "plain", "values") if hasattr(old, name)]
+    pairs = [(getattr(old, name), getattr(made, name)) for name in names]
+    if any([mine.shape != other.shape or mine.dtype is not other.dtype for mine, other in pairs]):
+        return value_of(new)
+    for mine, other in pairs:
+        if mine._storage is not other._storage:
+            write(mine, value_of(other))
+    return old
+
+
+def replaced(name: str, target: Tensor, new: Tensor, inputs: Sequence[Any] = (), within: bool = False) -> Tensor:
     """``target`` with the value and the history of ``new``."""
     if value(target) is None and value(new) is not None:
         new = new.to_dense()
@@ -131,7 +150,7 @@ def replaced(name: str, target: Tensor, new: Tensor, inputs: Sequence[Any] = ())
     if new._rg and target._diff is not None:
         raise unsupported(f"into a view that requires grad {name}", *inputs)
     edge, records = new._edge, new._rg
-    write(target, value_of(new))
+    write(target, _written(target, new, within))
     if records:
         nodes.new_history(target, edge)
     return target

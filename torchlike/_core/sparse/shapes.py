@@ -15,7 +15,7 @@ from torchlike._core.sparse.arithmetic import merged
 from torchlike._core.sparse.rules import COMPOSITES, recorded, rule
 from torchlike._core.sparse.structure import as_coo, coalesced, masked, with_values
 from torchlike._core.sparse.value import Compressed, Coo, coo_of, put_on, unsupported, value
-from torchlike._core.tensor.tensor import Tensor, alias, fresh, sparse_bsc, sparse_bsr, sparse_csc, sparse_csr
+from torchlike._core.tensor.tensor import Tensor, fresh, sparse_bsc, sparse_bsr, sparse_csc, sparse_csr
 from torchlike._executor.sparse import LAYER
 
 _TURNED = {sparse_csr: sparse_csc, sparse_csc: sparse_csr, sparse_bsr: sparse_bsc, sparse_bsc: sparse_bsr}
@@ -39,6 +39,12 @@ def _refused(name: str, t: Tensor) -> Any:
 
 
 def _permuted(name: str, t: Tensor, dims: Sequence[int]) -> Tensor:
+    new = _in_order(name, t, dims)
+    new._vc = t._vc  # saved by a node, one is known to have changed when the other has
+    return new
+
+
+def _in_order(name: str, t: Tensor, dims: Sequence[int]) -> Tensor:
     v = value(t)
     if isinstance(v, Compressed):
         return _turned(name, t, v, dims)
@@ -53,7 +59,7 @@ def _permuted(name: str, t: Tensor, dims: Sequence[int]) -> Tensor:
     kept = list(dims[:n]) == list(range(n))
     indices = v.indices if kept else v.indices.index_select(0, put_on(np.array(dims[:n]), v.indices.device))
     dense = [0, *[d - n + 1 for d in dims[n:]]]
-    values = v.values if dense == list(range(len(dense))) else v.values.permute(dense)
+    values = (v.values if dense == list(range(len(dense))) else v.values.permute(dense)).clone()
     return fresh(Coo(indices, values, shape, v.coalesced and (kept or not v.nnz), v.within))
 
 
@@ -62,7 +68,7 @@ def _turned(name: str, t: Tensor, v: Compressed, dims: Sequence[int]) -> Tensor:
     if v.dense:
         raise RuntimeError(f"{name}(): hybrid sparse compressed tensors with dense dimensions are not supported")
     if list(dims) == list(range(len(dims))):
-        return alias(t)
+        return fresh(Compressed(v.layout, v.compressed, v.plain, v.values, v.shape, v.within))
     n = len(v.batch)
     for dim, other in enumerate(dims):
         kinds = ["Batch" if d < n else "Sparse" for d in (dim, other)]
