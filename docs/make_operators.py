@@ -34,6 +34,7 @@ GAPS = [
         "sums end there but for float64, as PyTorch's; so do gradients, where PyTorch's of means do not",
     ),
     ("batches of CSR, CSC, BSR and BSC", "products of matrices", "refused by name"),
+    ("`detach()`, `data` of COO", "sums and products in place", "change the tensor too; PyTorch's leave it as it was"),
     ("`MaskedTensor`", "sparse layouts", "refused: masks of sparse tensors"),
     ("`as_masked_tensor`", "gradient of data", "a Tensor with 0 where the mask is False; PyTorch's has the mask"),
     ("`masked.mean`, `masked.var`, `masked.std`", "of a MaskedTensor", "under its mask; PyTorch counts all elements"),
