@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import scipy.special
 import torch
+from both import agree
 from oracle import check_error
 from pointwise_cases import BOOLS, COMPLEX, HALF, INTS, MATRIX, forward
 
@@ -173,3 +174,34 @@ def test_orders_beyond_all_terms():
         x = torchlike.tensor(order, dtype=dtype)
         assert torchlike.special.gammainc(x, x).item() == 0.5 == torchlike.special.gammaincc(x, x).item()
         assert torchlike.special.gammainc(x, x * 2).item() == 1.0 and torchlike.special.gammainc(x, x / 2).item() == 0.0
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_slopes_far_out(dtype):
+    """PyTorch's are inf, 0 or of no digits in the left tail, quotients of what is 0 there."""
+
+    def slopes(f, x):
+        point = torchlike.tensor(x, dtype=getattr(torchlike, dtype), requires_grad=True)
+        return torchlike.autograd.grad(f(point).sum(), point)[0].numpy()
+
+    x = np.array([30, 1e3, 1e5, 1e10, 1e18])
+    tol = 64 * np.finfo(dtype).eps
+    wanted = x * (1 + 1 / x**2 - 2 / x**4 + 10 / x**6)
+    np.testing.assert_allclose(slopes(torchlike.special.log_ndtr, -x), wanted, rtol=max(tol, 1e-9))
+    np.testing.assert_allclose(slopes(torchlike.special.digamma, x), scipy.special.polygamma(1, x), rtol=tol)
+
+
+@pytest.mark.parametrize("name", [n for n in SCIPY if "_y" in n or "_k" in n])
+def test_bessel_functions_at_the_ends_of_float64(name):
+    ends = np.array([np.finfo(np.float64).tiny, np.finfo(np.float64).max])[: 1 if "_y" in name else 2]
+    got = getattr(torchlike.special, name)(torchlike.tensor(ends)).numpy()
+    np.testing.assert_allclose(got, SCIPY[name](ends), rtol=1e-13)
+
+
+@pytest.mark.parametrize("eps", [None, 0.0])
+def test_logit_has_an_infinite_slope_at_both_zeros(eps):
+    def slopes(t):
+        x = t.tensor([-0.0, 0.0, 1.0, 0.5], requires_grad=True)
+        return t.autograd.grad(t.logit(x, eps).sum(), x)[0]
+
+    agree(slopes)

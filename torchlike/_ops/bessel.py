@@ -61,7 +61,7 @@ def _j1_small(x):
 
 
 def _log_half(x):
-    return lax.log(x / 2) + np.euler_gamma
+    return lax.log(x) + (np.euler_gamma - math.log(2))  # x / 2 may be subnormal, which is 0 for XLA
 
 
 def _y0_small(x):
@@ -81,7 +81,7 @@ def _wave(order, x):
     square = x * x
     p = _series(signs[0::2], square)
     q = _series(signs[1::2], square) / x
-    size = lax.sqrt(2 / (math.pi * x))
+    size = math.sqrt(2 / math.pi) / lax.sqrt(x)
     return size * p, size * q, x - (order / 2 + 0.25) * math.pi
 
 
@@ -151,7 +151,7 @@ def _k_scaled(order, small):
     """``exp(x) * K_order(x)``."""
 
     def large(x):
-        return lax.sqrt(math.pi / (2 * x)) * _series(_hankel(order), x)
+        return math.sqrt(math.pi / 2) / lax.sqrt(x) * _series(_hankel(order), x)
 
     def beyond(x):
         return _by_size(x, LARGE, lambda x: _k_middle(order, jnp.maximum(x, 2)), large)

@@ -128,7 +128,8 @@ erfinv = unary(
 
 
 def _logit_grad(grad, self, eps):
-    slope = grad / (self * (1 - self))
+    sign = jnp.where((self == 0) & jnp.signbit(self), -1, 1)  # of infinity, which is positive at -0 too
+    slope = grad / (self * (1 - self)) * sign
     if eps is None:
         return jnp.where((self < 0) | (self > 1), np.nan, slope)
     return jnp.where((self >= eps) & (self <= 1 - eps), slope, 0)
@@ -196,7 +197,8 @@ def polygamma_value(n, x):
     if n == 1:
         small = x < 0.5
         y = hurwitz(jnp.full_like(x, 2), jnp.where(small, 1 - x, x))
-        y = jnp.where(x == np.inf, 0, y)
+        large = 1 / jnp.finfo(x.dtype).eps
+        y = jnp.where(x > large, 1 / x, y)  # of which the series loses the last before its terms are 0
         return jnp.where(small, lax.square(math.pi / lax.sin(math.pi * x)) - y, y)
     return (-1.0) ** (n + 1) * math.factorial(n) * hurwitz(jnp.full_like(x, n + 1), x)
 
@@ -465,7 +467,10 @@ ndtri = _special(
 
 
 def _log_ndtr_slope(grad, self, result):
-    return grad / math.sqrt(2 * math.pi) * lax.exp(-result - lax.square(self) / 2)
+    """By the scaled function in the left tail, where the exponents of the quotient cancel."""
+    tail = (self < -1) & (self > -np.inf)
+    left = math.sqrt(2 / math.pi) / _scaled_tail(jnp.where(tail, -self, 1) * math.sqrt(0.5))
+    return grad * jnp.where(tail, left, lax.exp(-result - lax.square(self) / 2) / math.sqrt(2 * math.pi))
 
 
 @jax.custom_jvp
