@@ -1,10 +1,17 @@
-"""Why ``torch.ops.aten`` lacks some of PyTorch's overloads: a section of docs/operators.md."""
+"""Which of PyTorch's overloads of ``torch.ops.aten`` are refused, and why: a section of docs/operators.md.
+
+``python docs/missing_overloads.py`` writes the list that torchlike reads, torchlike/_composites/refused.txt.
+"""
 
 import re
+from pathlib import Path
 
 import torch
 
 import torchlike
+from torchlike._composites.refused import REFUSED
+
+LIST = Path(torchlike.__file__).parent / "_composites" / "refused.txt"
 
 # The first that fits an overload, with its signature, is its reason.
 REASONS = [
@@ -23,25 +30,28 @@ REASONS = [
     ("weights packed for kernels that there are none of; torch.ao.nn.quantized computes these layers",
      r"^(quantized_|_wrapped|_dyn_quant|_empty_\w*quantized|empty_quantized|choose_qparams|fbgemm|_fused_moving_avg)"),
     ("outputs that are quantized, or lists of them", r"^(quantize_|dequantize|_make_per_)[^(]*out\(|^qscheme"),
-    ("optimizers, scalers and norms that write into other tensors than their own", r"^(_fused_|_amp_|_batch_norm)"),
-    ("fast paths of inference; the modules compute the same", r"^_(native_multi_head|transformer_encoder|fused_sdp)"),
-    ("the state of torch.quasirandom.SobolEngine, which is another here", r"^_sobol"),
+    ("the choice among PyTorch's kernels of attention, of which torchlike has one", r"^_fused_sdp_choice"),
+    ("fast paths of inference; the modules compute the same", r"^_(native_multi_head|transformer_encoder)"),
     ("levels of torch.vmap, which are kept elsewhere here", r"^_(add|remove)_batch_dim"),
-    ("storages as outputs", r"^set\."),
     ("not built", r"^(_sparse_mm_reduce_impl_backward|_sparse_compressed_tensor_with_dims|is_strides_like)"),
 ]  # fmt: skip
 
 
-def missing():
-    """(all, those that torchlike lacks) of PyTorch's signatures of aten that have tensors."""
+def schemas():
+    """PyTorch's signatures of aten that have tensors."""
     texts = {str(s) for s in torch._C._jit_get_all_schemas() if s.name.startswith("aten::") and "Tensor" in str(s)}
+    return sorted(t.removeprefix("aten::") for t in texts)
+
+
+def missing():
+    """Those that torchlike does not compute, whether they are in its list or not."""
     lacking = []
-    for text in sorted(t.removeprefix("aten::") for t in texts):
+    for text in schemas():
         name, _, overload = text[: text.index("(")].partition(".")
         packet = getattr(torchlike.ops.aten, name, None)
-        if packet is None or not hasattr(packet, overload or "default"):
+        if text in REFUSED or packet is None or not hasattr(packet, overload or "default"):
             lacking.append(text)
-    return texts, lacking
+    return lacking
 
 
 def reason(text):
@@ -52,15 +62,28 @@ def reason(text):
     return found[0]
 
 
+def listing():
+    """The text of the list: signatures under their reasons."""
+    rows = {}
+    for text in missing():
+        rows.setdefault(reason(text), []).append(text)
+    return "\n\n".join(["\n".join([f"# {why}", *rows[why]]) for why, _ in REASONS if why in rows]) + "\n"
+
+
 def section():
     """Lines of the page."""
-    texts, lacking = missing()
     rows = {}
-    for text in lacking:
-        rows.setdefault(reason(text), []).append(f"`{text[: text.index('(')]}`")
-    lines = ["", "## Overloads of torch.ops.aten that are missing", ""]
+    for text, why in REFUSED.items():
+        rows.setdefault(why, []).append(f"`{text[: text.index('(')]}`")
+    lines = ["", "## Overloads of torch.ops.aten that are refused", ""]
     lines += [
-        f"{len(lacking):,} of PyTorch's {len(texts):,} that have tensors; the page fails to be made without a reason."
+        f"{len(REFUSED):,} of PyTorch's {len(schemas()):,} that have tensors are there, with its signatures, and raise "
+        "NotImplementedError."
     ]
     lines += ["", "| why | which |", "|---|---|"]
     return lines + [f"| {why} | {', '.join(names)} |" for why, names in rows.items()]
+
+
+if __name__ == "__main__":
+    LIST.write_text(listing())
+    print(f"{LIST.name}: {len(missing())} overloads")

@@ -56,10 +56,8 @@ class SobolEngine:
         generator = None if self.seed is None else Generator().manual_seed(self.seed)
         d, bits = self.dimension, self.MAXBIT
         shift = randint(2, (d, bits), generator=generator).numpy() @ (1 << np.arange(bits, dtype=np.int64))
-        matrices = np.tril(randint(2, (d, bits, bits), generator=generator).numpy(), -1) + np.eye(bits, dtype=np.int64)
-        weights = 1 << np.arange(bits - 1, -1, -1, dtype=np.int64)  # a number's bits, the highest first
-        apart = (directions[:, :, None] & weights != 0).astype(np.int64)
-        return (apart @ matrices.transpose(0, 2, 1) % 2) @ weights, shift
+        matrices = randint(2, (d, bits, bits), generator=generator).numpy()
+        return _mixed(directions, matrices), shift
 
     def draw(self, n: int = 1, out: Tensor | None = None, dtype: Any = None) -> Tensor:
         """The next ``n`` points, [n, dimension], of ``dtype``, the default one if None; ``out``: where to put them.
@@ -95,9 +93,7 @@ class SobolEngine:
         """The next ``n`` points as integers; the engine goes on to where they end."""
         directions, last = self.sobolstate.numpy(), self.quasi.numpy()
         first = self.num_generated == 0
-        steps = np.arange(self.num_generated - (not first), self.num_generated - 1 + n, dtype=np.int64)
-        changes = directions.T[_lowest_zero(steps)]
-        points = np.bitwise_xor.accumulate(np.concatenate([last[None], changes]), axis=0)
+        points = _following(directions, last, n - first, self.num_generated - (not first))
         self.quasi.copy_(copied_array(points[-1].copy()))
         self.num_generated += n
         return points if first else points[1:]
@@ -143,6 +139,21 @@ def _directions(dimension: int, bits: int) -> np.ndarray:
             "SobolEngine: this version of scipy keeps the directions of Sobol' sequences elsewhere"
         )
     return found.astype(np.int64)
+
+
+def _mixed(directions: np.ndarray, matrices: np.ndarray) -> np.ndarray:
+    """The directions times lower triangular matrices of bits, whose diagonals are taken as 1."""
+    bits = directions.shape[1]
+    lower = np.tril(matrices, -1) + np.eye(bits, dtype=np.int64)
+    weights = 1 << np.arange(bits - 1, -1, -1, dtype=np.int64)  # a number's bits, the highest first
+    apart = (directions[:, :, None] & weights != 0).astype(np.int64)
+    return (apart @ lower.transpose(0, 2, 1) % 2) @ weights
+
+
+def _following(directions: np.ndarray, last: np.ndarray, n: int, start: int) -> np.ndarray:
+    """The point ``last`` and the ``n`` after it, as integers; ``start`` numbers the first step."""
+    changes = directions.T[_lowest_zero(np.arange(start, start + n, dtype=np.int64))]
+    return np.bitwise_xor.accumulate(np.concatenate([last[None], changes]), axis=0)
 
 
 def _lowest_zero(n: np.ndarray) -> np.ndarray:

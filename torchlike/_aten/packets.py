@@ -287,7 +287,8 @@ def _is_row(value: Any) -> bool:
     return isinstance(value, Tensor) and value.ndim > 0
 
 
-_OPERATOR = re.compile("__i?(and|or|xor|lshift|rshift)__")  # the names of Python's that PyTorch has operators for
+# The names of Python's that PyTorch has operators for.
+_OPERATOR = re.compile("__(i?(and|or|xor|lshift|rshift)|contains|getitem)__")
 
 
 class OpNamespace:

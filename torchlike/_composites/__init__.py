@@ -9,6 +9,8 @@ from torchlike._composites import (  # noqa: F401
     gradients,
     kernels,
     made,
+    rare,
+    refused,
     rounded,
     script,
     steps,
