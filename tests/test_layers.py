@@ -41,8 +41,8 @@ sharding distributed.device_mesh
 distributed.tensor
 distributed.fsdp distributed._tensor
 distributed._composable profiler viz
-nn.attention optim utils utils._python_dispatch utils.data utils.hooks
-_api _composites conventions interop.checkpoints return_types overrides testing utils._checkpoint_reentrant quasirandom
+nn.attention optim quasirandom utils utils._python_dispatch utils.data utils.hooks
+_api _composites conventions interop.checkpoints return_types overrides testing utils._checkpoint_reentrant
 utils.op_profile utils.dlpack _subclasses
 _guards
 _functorch _vmap_internals functional serialization compiler export utils.checkpoint utils.module_tracker
