@@ -205,3 +205,15 @@ def test_logit_has_an_infinite_slope_at_both_zeros(eps):
         return t.autograd.grad(t.logit(x, eps).sum(), x)[0]
 
     agree(slopes)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_zeta_and_ldexp_at_the_ends(dtype):
+    s = np.array([127, 127, 3, 3, 2.5, 1e5, 1e5, 1e5, 1e5, 2, 2.5, 2, np.inf, 3, np.nan, 1001])
+    q = np.array([-0.5, -2.5, -2.25, -1.25, 3, 1, 0.5, 2, -0.5, 1e30, 1e16, np.inf, 2, np.nan, 1, 1.5])
+    low = np.finfo(dtype).minexp
+    x = np.array([3.0, -50.0, 1e5, 1e20, np.inf, -np.inf, 0.0, 2.5, 1e20, 3.0])
+    e = np.array([-1, -1, -10, -25, -3, -100, -4, 0, -23, 300]) + low
+    for f, arrays in ((lambda t: t.special.zeta, (s, q)), (lambda t: t.ldexp, (x, e))):
+        ours, theirs = [f(t)(*[t.tensor(a.astype(dtype)) for a in arrays]).numpy() for t in (torchlike, torch)]
+        np.testing.assert_allclose(ours, theirs, rtol=64 * np.finfo(dtype).eps)

@@ -230,7 +230,16 @@ _LOG2 = float(np.log(2.0))
 def ldexp(self, other):
     """``input * 2 ** other``."""
     self, other = broadcast("ldexp", self, other)
-    return widely(lambda x, e: x * power_of_two(e), self, other)
+    return widely(_scaled, self, other)
+
+
+def _scaled(x, e):
+    """``x * 2 ** e``, in two factors: XLA takes a power that is subnormal for 0, though the product is not."""
+    if jnp.iscomplexobj(x) or jnp.iscomplexobj(e):
+        return x * power_of_two(e)
+    info = jnp.finfo(x.dtype)
+    rest = jnp.where(e <= info.minexp - info.nmant - 1, 0, power_of_two(jnp.minimum(e - info.minexp, 0)))
+    return x * rest * power_of_two(jnp.maximum(e, info.minexp))
 
 
 def _log_sum(a, b, exp, log1p, base):

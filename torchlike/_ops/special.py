@@ -164,22 +164,31 @@ def logit(self, eps):
 
 @jax.custom_jvp
 def hurwitz(s, q):
-    """The sum over n >= 0 of ``(q + n) ** -s``; terms left of 0 are added one by one."""
+    """The sum over n >= 0 of ``(q + n) ** -s``; from the left of 0 to 1 terms, which cancel, are added one by one."""
     s, q = jnp.broadcast_arrays(s, q)
+    first = q
     pole = (q <= 0) & (lax.floor(q) == q)
     defined = (q > 0) | (lax.floor(s) == s)
 
     def step(state):
         total, q = state
-        left = q < 0
+        left = (first < 0) & (q < 1)
         return total + jnp.where(left, lax.pow(q, -s), 0), q + left.astype(q.dtype)
 
     start = jnp.zeros_like(q), jnp.where(pole | ~defined, 1, q)
-    total, right = lax.while_loop(lambda state: jnp.any(state[1] < 0), step, start)
-    value = total + lax.zeta(s, right)
+    total, right = lax.while_loop(lambda state: jnp.any((first < 0) & (state[1] < 1)), step, start)
+    value = total + _zeta_right(s, right)
     value = jnp.where(pole, np.inf, jnp.where(defined, value, np.nan))
     value = jnp.where((s == np.inf) & (q <= 1), jnp.where(q == 1, 1, np.inf), value)
     return jnp.where(s == 1, np.inf, jnp.where(s < 1, np.nan, value))
+
+
+def _zeta_right(s, q):
+    """Of positive ``q``: the first term alone where no other counts, the integral where no single term does."""
+    many, late = s > 1e3, q > 1 / jnp.finfo(q.dtype).eps
+    value = jnp.where(many, lax.pow(q, -s), lax.zeta(jnp.where(many, 2, s), jnp.where(late, 1, q)))
+    value = jnp.where(late & ~many, lax.pow(q, 1 - s) / (s - 1), value)
+    return jnp.where((s == np.inf) | (q == np.inf), np.nan, value)
 
 
 @hurwitz.defjvp
@@ -197,8 +206,7 @@ def polygamma_value(n, x):
     if n == 1:
         small = x < 0.5
         y = hurwitz(jnp.full_like(x, 2), jnp.where(small, 1 - x, x))
-        large = 1 / jnp.finfo(x.dtype).eps
-        y = jnp.where(x > large, 1 / x, y)  # of which the series loses the last before its terms are 0
+        y = jnp.where(x == np.inf, 0, y)
         return jnp.where(small, lax.square(math.pi / lax.sin(math.pi * x)) - y, y)
     return (-1.0) ** (n + 1) * math.factorial(n) * hurwitz(jnp.full_like(x, n + 1), x)
 
