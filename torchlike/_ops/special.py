@@ -128,7 +128,7 @@ erfinv = unary(
 
 
 def _logit_grad(grad, self, eps):
-    sign = jnp.where((self == 0) & jnp.signbit(self), -1, 1)  # of infinity, which is positive at -0 too
+    sign = jnp.where((self == 0) & (1 / self < 0), -1, 1)  # of infinity, which is positive at -0 too
     slope = grad / (self * (1 - self)) * sign
     if eps is None:
         return jnp.where((self < 0) | (self > 1), np.nan, slope)
