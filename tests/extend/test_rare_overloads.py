@@ -119,7 +119,6 @@ CASES = {
     "convolutions": lambda t, a: [
         a.mkldnn_convolution(_f(t, 1, 2, 5, 5), _f(t, 4, 1, 2, 2), _f(t, 4), [1, 0], [2, 1], [1, 2], 2),
         a.mkldnn_convolution.out(_f(t, 1, 2, 5), _f(t, 4, 2, 2), None, [1], [2], [1], 1, out=t.empty(0)),
-        a._nnpack_spatial_convolution(_f(t, 1, 2, 5, 5), _f(t, 4, 2, 2, 2), None, [0, 0]),
     ],
 }  # fmt: skip
 
@@ -144,3 +143,9 @@ def test_points_of_another_dtype_are_refused():
     state = torch.zeros(1, 30, dtype=torch.int64)
     with pytest.raises(NotImplementedError, match="_sobol_engine_draw.*'Half'"):
         torch.ops.aten._sobol_engine_draw(torch.zeros(1, dtype=torch.int64), 2, state, 1, 0, torch.float16)
+
+
+def test_the_convolution_that_pytorch_refuses_where_its_library_does():
+    x, w = _f(torch, 1, 2, 5, 5), _f(torch, 4, 2, 2, 2)
+    found = torch.ops.aten._nnpack_spatial_convolution(x, w, None, [1, 0], [2, 1])
+    assert torch.equal(found, torch.nn.functional.conv2d(x, w, None, (2, 1), (1, 0)))
