@@ -38,7 +38,7 @@ def told(t, m):
 def filled(t, m):
     with t.no_grad():
         for p in m.parameters():
-            p.copy_(((t.arange(p.numel()) * 7) % 11 / 5.0 - 1).reshape(p.shape))
+            p.copy_(((t.arange(p.numel()) * 7) % 11 / 4.0 - 1).reshape(p.shape))  # exact, whatever divides
     return m
 
 

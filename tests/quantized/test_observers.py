@@ -17,7 +17,7 @@ def q(t):
 
 
 def batches(t, n=3):
-    return [numbers(t, 4, 5, seed=i) * (1 + 0.3 * i) + 0.1 * i for i in range(n)]
+    return [numbers(t, 4, 5, seed=i) * 2.0**i + 0.1 * i for i in range(n)]  # rounded once, whatever is fused
 
 
 def watched(t, observer, n=3):

@@ -69,7 +69,7 @@ def _slices(grad, tensors_aval, dim):
     return ([aten["select.int"](grad, dim, i) for i in range(len(tensors_aval))],)
 
 
-@op("_chunk_cat(Tensor[] tensors, int dim, int num_chunks) -> Tensor", aten=True, variants="function out",
+@op("_chunk_cat(Tensor[] tensors, int dim, int num_chunks) -> Tensor", aten=True, variants="function out", out="cast",
     vjp={"tensors": no_derivative("_chunk_cat")})  # fmt: skip
 def chunk_cat(tensors, dim, num_chunks):
     """Tensors, filled with zeros along ``dim`` to ``num_chunks`` equal parts, with the first parts of all together.

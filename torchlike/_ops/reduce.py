@@ -29,7 +29,7 @@ def _sum(x, axes, keepdim):
     return total_of(x, axes, keepdim)
 
 
-@reduction("sum(Tensor self, *, ScalarType? dtype=None) -> Tensor", dtype="bool_to_int", out="computes",
+@reduction("sum(Tensor self, *, ScalarType? dtype=None) -> Tensor", dtype="bool_to_int", out="exact",
            vjp={"self": lambda grad: grad}, jvp="kernel", saved="self_sym_sizes",
            autocast={"cuda": "fp32"})  # fmt: skip
 def sum(self, dtype):
@@ -110,7 +110,7 @@ def mean_dim(self, dim, keepdim, dtype):
     return _mean("mean", self, dim, keepdim, dtype)
 
 
-@reduction("prod(Tensor self, *, ScalarType? dtype=None) -> Tensor", dtype="bool_to_int", out="computes",
+@reduction("prod(Tensor self, *, ScalarType? dtype=None) -> Tensor", dtype="bool_to_int", out="exact",
            saved="result! self!", autocast="fp32")  # fmt: skip
 def prod(self, dtype):
     """The product of all elements, or over one dimension ``dim``.
