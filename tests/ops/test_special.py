@@ -217,3 +217,11 @@ def test_zeta_and_ldexp_at_the_ends(dtype):
     for f, arrays in ((lambda t: t.special.zeta, (s, q)), (lambda t: t.ldexp, (x, e))):
         ours, theirs = [f(t)(*[t.tensor(a.astype(dtype)) for a in arrays]).numpy() for t in (torchlike, torch)]
         np.testing.assert_allclose(ours, theirs, rtol=64 * np.finfo(dtype).eps)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_the_upper_incomplete_gamma_of_small_orders(dtype):
+    a, x = [v.reshape(-1).astype(dtype) for v in np.meshgrid([1e-30, 1e-10, 1e-5, 9e-4], [1e-30, 1e-3, 0.1, 0.5, 0.99])]
+    got = torchlike.igammac(torchlike.tensor(a), torchlike.tensor(x)).numpy()
+    wanted = scipy.special.gammaincc(a.astype(np.float64), x.astype(np.float64))
+    np.testing.assert_allclose(got, wanted, rtol=64 * np.finfo(dtype).eps)

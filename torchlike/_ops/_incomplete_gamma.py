@@ -13,6 +13,9 @@ from jax import lax
 
 _LEAST = 200  # orders below are few terms of XLA's series
 _NEAR = 0.3  # how far x may be from a, in parts of a: beyond, each term of the series is a third less than the last
+_SMALL = 1e-3  # orders below, and arguments below 1, have an upper function near 0
+# of log(gamma(1 + a)) / a
+_LOG_GAMMA = [-np.euler_gamma, np.pi**2 / 12, -0.40068563438653143, np.pi**4 / 360, -0.20738555102867398]
 _ORDERS, _POWERS = 8, 17  # c_k for k < 8 leave 200**-8, powers of h below 17 some 1e-17
 
 
@@ -23,7 +26,18 @@ def igamma(a, x):
 
 def igammac(a, x):
     """The upper one, 1 - :func:`igamma`."""
-    return _split(lax.igammac, 1, a, x)
+    small = (a > 0) & (a < _SMALL) & (x >= 0) & (x < 1)
+    near = _upper_small(jnp.where(small, a, _SMALL), jnp.where(small, x, 1))
+    return jnp.where(small, near, _split(lax.igammac, 1, a, x))
+
+
+def _upper_small(a, x):
+    """Of small orders and arguments (DLMF 8.7.1), whose digits a difference from 1 loses."""
+    total = jnp.zeros_like(x)
+    for n in range(18, 0, -1):
+        total = -x / n * (1 / (a + n) + total)
+    power = a * (jnp.log(x) - _polynomial(_LOG_GAMMA, a))  # the logarithm of x ** a / gamma(1 + a)
+    return -jnp.expm1(power) - jnp.exp(power) * a * total
 
 
 def _split(series, sign, a, x):
