@@ -128,8 +128,7 @@ erfinv = unary(
 
 
 def _logit_grad(grad, self, eps):
-    sign = jnp.where((self == 0) & (1 / self < 0), -1, 1)  # of infinity, which is positive at -0 too
-    slope = grad / (self * (1 - self)) * sign
+    slope = grad / (self * (1 - self))
     if eps is None:
         return jnp.where((self < 0) | (self > 1), np.nan, slope)
     return jnp.where((self >= eps) & (self <= 1 - eps), slope, 0)
