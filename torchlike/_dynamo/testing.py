@@ -14,8 +14,8 @@ class CompileCounter:
 
     >>> import torchlike as torch
     >>> counter = CompileCounter()
-    >>> double = torch.compile(lambda x: x + x, backend=counter)
-    >>> _ = double(torch.ones(2)), double(torch.ones(2))
+    >>> layer = torch.compile(torch.nn.Linear(2, 2), backend=counter)
+    >>> _ = layer(torch.ones(2)), layer(torch.ones(2))
     >>> counter.frame_count, counter.op_count
     (1, 1)
     """

@@ -91,7 +91,7 @@ def _turned(name: str, t: Tensor, v: Compressed, dims: Sequence[int]) -> Tensor:
 @rule("t")
 def _t(ctx: Any, self: Tensor) -> Tensor:
     sparse, dense = self.sparse_dim(), self.dense_dim()
-    if sparse > 2 or self.ndim > 2:
+    if sparse > 2 or dense or self.ndim > 2:
         raise RuntimeError(
             "t() expects a tensor with <= 2 sparse and 0 dense dimensions, but got "
             f"{sparse} sparse and {dense} dense dimensions"
