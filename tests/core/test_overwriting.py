@@ -331,6 +331,23 @@ def test_code_that_interrupts_a_change_beside_threads_reads_the_old_value(monkey
 
 
 @pytest.mark.usefixtures("immediate")
+def test_a_view_reads_what_another_thread_writes_right_after_its_change(monkeypatch, one_device):
+    monkeypatch.setattr(overwriting, "alone", lambda: False)
+    x, end, told = changed(torch, CHANGES["a number"]), overwriting.Change.end, []
+    part = x[1:3]
+
+    def followed(change, storage, token):
+        end(change, storage, token)
+        if not told:
+            told.append(None)
+            x.mul_(2)
+
+    monkeypatch.setattr(overwriting.Change, "end", followed)
+    part.add_(1)
+    assert told and part.tolist() == x.tolist()[1:3]
+
+
+@pytest.mark.usefixtures("immediate")
 def test_a_change_whose_end_was_interrupted(monkeypatch, one_device):
     monkeypatch.setattr(overwriting, "alone", lambda: False)
     x = changed(torch, CHANGES["a number"])

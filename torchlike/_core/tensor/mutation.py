@@ -194,7 +194,7 @@ def write(t: Tensor, value: Any, seen: Any = ANY) -> bool:
         replace = views.writer(view.steps)
         weak = seen if seen.__class__ is weakref.ref else None
         may = large and (seen is ANY or weak is not None)
-        while not (may and overwriting.overwrite(storage, replace, (), (value, *view.ints), weak)):
+        while not (epoch := may and overwriting.overwrite(storage, replace, (), (value, *view.ints), weak)):
             old = storage.value
             if seen is not ANY and old is not (seen if weak is None else weak()) and not storage.shared:
                 return False
@@ -205,9 +205,10 @@ def write(t: Tensor, value: Any, seen: Any = ANY) -> bool:
             if storage.value is old or storage.shared:
                 storage.value = whole  # as above
                 storage.epoch += 1
+                epoch = storage.epoch
                 break
         if 0 not in view.layout.strides:  # elements of an expanded view that share a cell were given several values
-            storage.keep(t, storage.epoch, value)
+            storage.keep(t, epoch, value)  # of this write: another thread's may have followed
     if storage.stands and storage.inner is not None:
         storage.level.wrote(t, value)
     bump(t)

@@ -56,11 +56,11 @@ def large(storage: Storage) -> bool:
 
 def overwrite(
     storage: Storage, op: Kernel, static: Static, others: tuple[Any, ...], seen: weakref.ref[Any] | None = None
-) -> bool:
+) -> int:
     """Let a :func:`large` storage hold ``op(its value, *others)``, in the memory of its value; see Note [Overwriting].
 
-    ``seen``: to what ``others`` were computed from, if they were computed from the value. False, with nothing done, if
-    somebody may still hold the value, or it is another one by now.
+    ``seen``: to what ``others`` were computed from, if they were computed from the value. Returns the storage's epoch
+    as this change leaves it, or 0, with nothing done, if somebody may still hold the value, or it is another by now.
     """
     if CAPTURES or state.trace is not None or state.recorder is not None or USED or SHARING:
         return False
@@ -80,7 +80,7 @@ def overwrite(
     if not alone():
         values = [old]
         del old
-        return _IN_TURN and _overwrite_beside(storage, values, kernel, others)
+        return _overwrite_beside(storage, values, kernel, others) if _IN_TURN else 0
     storage.epoch += 1  # before, too: who is interrupted between the write and the count leaves no view out of date
     try:
         [*map(_put, (storage,), map(kernel, (old,), *[(x,) for x in others]))]
@@ -91,12 +91,12 @@ def overwrite(
     finally:
         storage.epoch += 1
     owned(storage.value)
-    return True
+    return storage.epoch
 
 
-def _overwrite_beside(storage: Storage, values: list[Any], kernel: Any, others: tuple[Any, ...]) -> bool:
+def _overwrite_beside(storage: Storage, values: list[Any], kernel: Any, others: tuple[Any, ...]) -> int:
     """As :func:`overwrite`, beside other threads; ``values`` has the old value, which nobody else holds here."""
-    change = Change(values)
+    change, done = Change(values), False
     with change.lock:
         token = pending(kind_of(values[0].aval, values[0].sharding), change)
         if storage.__class__ is not Storage or storage.value is not values[0]:
@@ -108,22 +108,23 @@ def _overwrite_beside(storage: Storage, values: list[Any], kernel: Any, others: 
             storage.epoch += 1
             change.results.extend(map(kernel, values, *[(x,) for x in others]))
             owned(change.results[0])
-            return True
+            done = True
         except Exception:
             if values[0].is_deleted():
                 raise
             return False
         finally:
             change.end(storage, token)
+    return change.epoch if done else 0
 
 
 class Change:
     """A token in the place of the old value while that is overwritten; who reads it waits for the new one."""
 
-    __slots__ = ("lock", "values", "results")
+    __slots__ = ("lock", "values", "results", "epoch")
 
     def __init__(self, values: list[Any]) -> None:
-        self.lock, self.values, self.results = threading.RLock(), values, []
+        self.lock, self.values, self.results, self.epoch = threading.RLock(), values, [], 0
 
     def end(self, storage: Storage, token: Pending) -> None:
         """The new array is there, or the old one still. Who interrupts this leaves it to who reads the token."""
@@ -131,6 +132,7 @@ class Change:
         if storage.value is token:
             storage.value = now  # no thread comes between, as nothing is called
         storage.epoch += 1
+        self.epoch = storage.epoch  # this change's: others follow as soon as something is called
         self.values.clear()
         self.results.clear()  # tokens know them
 
