@@ -330,21 +330,25 @@ def test_code_that_interrupts_a_change_beside_threads_reads_the_old_value(monkey
     assert x.tolist()[2][3] == 9
 
 
+@pytest.mark.parametrize("after", [True, False], ids=["right after", "meanwhile"])
 @pytest.mark.usefixtures("immediate")
-def test_a_view_reads_what_another_thread_writes_right_after_its_change(monkeypatch, one_device):
+def test_a_view_reads_what_another_thread_writes(after, monkeypatch, one_device):
     monkeypatch.setattr(overwriting, "alone", lambda: False)
     x, end, told = changed(torch, CHANGES["a number"]), overwriting.Change.end, []
     part = x[1:3]
 
-    def followed(change, storage, token):
-        end(change, storage, token)
+    def beside(change, storage, token):
+        if after:
+            end(change, storage, token)
         if not told:
             told.append(None)
-            x.mul_(2)
+            mutation.store(storage, jax.numpy.full(x.shape, 5, x.dtype.np))
+        if not after:
+            end(change, storage, token)
 
-    monkeypatch.setattr(overwriting.Change, "end", followed)
+    monkeypatch.setattr(overwriting.Change, "end", beside)
     part.add_(1)
-    assert told and part.tolist() == x.tolist()[1:3]
+    assert told and part.tolist() == x.tolist()[1:3] == [[5] * 8] * 2
 
 
 @pytest.mark.usefixtures("immediate")

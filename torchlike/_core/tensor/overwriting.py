@@ -63,19 +63,19 @@ def overwrite(
     as this change leaves it, or 0, with nothing done, if somebody may still hold the value, or it is another by now.
     """
     if CAPTURES or state.trace is not None or state.recorder is not None or USED or SHARING:
-        return False
+        return 0
     old = storage.value
     if not getattr(old, "_owned", False) or getrefcount(old) > KNOWN or not trace_state_clean():
-        return False
+        return 0
     if seen is not None and seen() is not old:
-        return False
+        return 0
     if not _OPERANDS.issuperset([x.__class__ for x in others]):
-        return False
+        return 0
     try:
         kernel, verdict = _compiled(op, static)
         bad = None if verdict is None else verdict(old, *others)
     except Exception:  # who computes as usual finds it too, and says it in PyTorch's words
-        return False
+        return 0
     immediate.verified(op, static, (old, *others), (None, bad))
     if not alone():
         values = [old]
@@ -87,11 +87,12 @@ def overwrite(
     except Exception:
         if old.is_deleted():
             raise
-        return False
+        return 0
     finally:
         storage.epoch += 1
+        epoch = storage.epoch
     owned(storage.value)
-    return storage.epoch
+    return epoch
 
 
 def _overwrite_beside(storage: Storage, values: list[Any], kernel: Any, others: tuple[Any, ...]) -> int:
@@ -100,11 +101,11 @@ def _overwrite_beside(storage: Storage, values: list[Any], kernel: Any, others: 
     with change.lock:
         token = pending(kind_of(values[0].aval, values[0].sharding), change)
         if storage.__class__ is not Storage or storage.value is not values[0]:
-            return False
+            return 0
         storage.value = token  # no thread comes between, as nothing is called
         try:
             if max(map(getrefcount, values)) > ONE or not getattr(values[0], "_owned", False):
-                return False
+                return 0
             storage.epoch += 1
             change.results.extend(map(kernel, values, *[(x,) for x in others]))
             owned(change.results[0])
@@ -112,7 +113,7 @@ def _overwrite_beside(storage: Storage, values: list[Any], kernel: Any, others: 
         except Exception:
             if values[0].is_deleted():
                 raise
-            return False
+            return 0
         finally:
             change.end(storage, token)
     return change.epoch if done else 0
@@ -129,10 +130,11 @@ class Change:
     def end(self, storage: Storage, token: Pending) -> None:
         """The new array is there, or the old one still. Who interrupts this leaves it to who reads the token."""
         now = token.array = (self.results or self.values)[0]
-        if storage.value is token:
+        last = storage.value is token
+        if last:
             storage.value = now  # no thread comes between, as nothing is called
         storage.epoch += 1
-        self.epoch = storage.epoch  # this change's: others follow as soon as something is called
+        self.epoch = storage.epoch if last else storage.epoch - 1  # a past one, if another thread's value stands there
         self.values.clear()
         self.results.clear()  # tokens know them
 
