@@ -42,12 +42,12 @@ KEPT = 6000  # kernels that a process keeps; Linux gives it 65,530 mappings of m
 LABOUR = 1 << 27  # convolutions of more products are compiled well at once: loops compiled quickly are 100 times slower
 
 WELL, QUICKLY = compiling.WELL, compiling.QUICKLY
-EMITTED: dict[str, Any] = {}  # XLA's emitters alone transpose by blocks, 8 to 30 times as fast; see also _gains
+# XLA's emitters alone transpose by blocks, 8 to 30 times as fast; of functions over many arrays they make code that is
+# 1.2 to 4 times as fast, in a fifth to one of the time. See also _gains.
+EMITTED: dict[str, Any] = {}
 EXACTLY = WELL | {"xla_backend_optimization_level": 3}  # whatever XLA_FLAGS says
-# Of functions over many arrays XLA's emitters make code that is 1.2 to 4 times as fast, in a fifth to one of the time.
-MANY: dict[str, Any] = {}
 _LEVELS: dict[str, dict[str, Any]] = {
-    "well": WELL, "many": MANY, "quickly": QUICKLY, "small": QUICKLY, "exactly": EXACTLY
+    "well": WELL, "many": EMITTED, "quickly": QUICKLY, "small": QUICKLY, "exactly": EXACTLY
 }  # fmt: skip
 _DIVIDING = {level: options | {"xla_disable_hlo_passes": "algsimp"} for level, options in _LEVELS.items()}
 _NUMBERS = frozenset({float, int, bool, complex})

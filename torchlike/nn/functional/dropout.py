@@ -19,6 +19,10 @@ def _check(name, p, error=ValueError):
         raise error(f"dropout probability has to be between 0 and 1, but got {p} ({name})")
 
 
+def _drops_nothing(input, p, training):
+    return not training or p == 0 or not input.numel()
+
+
 def _draw(name, input, p, channels=0):
     """What decides which elements of ``input`` stay."""
     shape = input.shape if not channels else (*input.shape[:channels], *[1] * (input.ndim - channels))
@@ -51,14 +55,14 @@ def dropout(input, p=0.5, training=True, inplace=False):
     """
     bools("dropout", training=training)
     _check("dropout", p)
-    if not training or p == 0 or not input.numel():
+    if _drops_nothing(input, p, training):
         return input
     return _kept(input, p, inplace)
 
 
 def _of_channels(name, input, p, training, inplace):
     _check(name, p)
-    if not training or p == 0 or not input.numel():
+    if _drops_nothing(input, p, training):
         return input
     if input.ndim < 2:
         raise RuntimeError(
@@ -133,7 +137,7 @@ def dropout3d(input, p=0.5, training=True, inplace=False):
 
 def _alpha(name, input, p, training, inplace, channels):
     _check(name, p)
-    if not training or p == 0 or not input.numel():
+    if _drops_nothing(input, p, training):
         return input
     if channels and input.ndim < 2:
         raise RuntimeError(
