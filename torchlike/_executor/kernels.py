@@ -43,7 +43,7 @@ LABOUR = 1 << 27  # convolutions of more products are compiled well at once: loo
 
 WELL, QUICKLY = compiling.WELL, compiling.QUICKLY
 # XLA's emitters alone transpose by blocks, 8 to 30 times as fast; of functions over many arrays they make code that is
-# 1.1 to 4 times as fast, in a fifth to one of the time. See also _gains.
+# up to twice as fast, in less time. See also _gains.
 EMITTED: dict[str, Any] = {}
 EXACTLY = WELL | {"xla_backend_optimization_level": 3}  # whatever XLA_FLAGS says
 _LEVELS: dict[str, dict[str, Any]] = {
