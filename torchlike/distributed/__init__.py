@@ -3,6 +3,8 @@
 from torchlike.distributed import _group_calls as _group_calls
 from torchlike.distributed import _programs as _programs
 from torchlike.distributed import distributed_c10d as distributed_c10d
+from torchlike.distributed._barriers import barrier as barrier
+from torchlike.distributed._barriers import monitored_barrier as monitored_barrier
 from torchlike.distributed._buckets import BuiltinCommHookType as BuiltinCommHookType
 from torchlike.distributed._buckets import GradBucket as GradBucket
 from torchlike.distributed._calls import Work as Work
@@ -15,10 +17,8 @@ from torchlike.distributed._collectives import all_reduce as all_reduce
 from torchlike.distributed._collectives import all_reduce_coalesced as all_reduce_coalesced
 from torchlike.distributed._collectives import all_to_all as all_to_all
 from torchlike.distributed._collectives import all_to_all_single as all_to_all_single
-from torchlike.distributed._collectives import barrier as barrier
 from torchlike.distributed._collectives import broadcast as broadcast
 from torchlike.distributed._collectives import gather as gather
-from torchlike.distributed._collectives import monitored_barrier as monitored_barrier
 from torchlike.distributed._collectives import reduce as reduce
 from torchlike.distributed._collectives import reduce_op as reduce_op
 from torchlike.distributed._collectives import reduce_scatter as reduce_scatter
@@ -90,6 +90,6 @@ from torchlike.interop.lazy import on_first_use
 __getattr__, __dir__ = on_first_use(__name__, {"DeviceMesh": "device_mesh", "init_device_mesh": "device_mesh"})
 
 # PyTorch has its collectives, stores and work in the module of its process groups.
-_AS_THEIRS = [name for home in ("_collectives", "_messages") for name in globals()[home].__all__]
+_AS_THEIRS = [name for home in ("_barriers", "_collectives", "_messages") for name in globals()[home].__all__]
 _AS_THEIRS += ["PrefixStore", "ReduceOp", "Store", "Work", "reduce_op"]
 vars(distributed_c10d).update({name: globals()[name] for name in _AS_THEIRS})

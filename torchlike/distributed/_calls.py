@@ -10,6 +10,7 @@ of them runs at a time: a collective begins when all is done that its caller has
 """
 
 import functools
+import threading
 import time
 import weakref
 from collections.abc import Callable, Sequence
@@ -38,33 +39,47 @@ PATIENCE = 2.0  # seconds for others to say so, once something went wrong
 
 
 class Work:
-    """What ``async_op=True`` returns: a collective that has begun. Its tensors change in :meth:`wait`."""
+    """What ``async_op=True`` returns: a collective that has begun. Its tensors change when it is done.
+
+    ``finish(seconds)`` waits for it, with a limit or its group's; ``ready()`` says whether that would not wait.
+    """
 
     def __init__(self, finish: Callable[[float | None], Any] | None = None, ready: Callable[[], bool] | None = None):
         self._finish, self._ready = finish, ready
+        self._lock = threading.Lock()  # who has it waits for all
         self._result: Any = None
         self._error: Exception | None = None
         self._source = -1
 
     def wait(self, timeout: timedelta | None = None) -> bool:
         """Wait until it is done: True. DistBackendError: a rank died, or did not come in time."""
-        finish, self._finish = self._finish, None
-        if finish is not None:
-            try:
-                self._result = finish(None if timeout is None else timeout.total_seconds())
-            except Exception as error:
-                self._error = error
+        if self._finish is not None:
+            self._end(None if timeout is None else timeout.total_seconds())
         if self._error is not None:
             raise self._error
         return True
 
+    def _end(self, seconds: float | None) -> None:
+        if not self._lock.acquire(timeout=-1 if seconds is None else seconds):
+            raise DistBackendError(f"Work.wait(): not done within {seconds:g} seconds, for which another thread waits")
+        try:
+            if self._finish is not None:
+                self._result = self._finish(seconds)
+        except Exception as error:
+            self._error = error
+        finally:
+            self._finish = None
+            self._lock.release()
+
     def is_completed(self) -> bool:
-        """Whether :meth:`wait` would not wait."""
-        return self._finish is None or self._ready is not None and self._ready()
+        """Whether it is done; its tensors have changed then."""
+        if self._finish is not None and self._ready is not None and self._ready():
+            self._end(None)
+        return self._finish is None
 
     def is_success(self) -> bool:
         """Whether it is done and went well."""
-        return self._finish is None and self._error is None
+        return self.is_completed() and self._error is None
 
     def exception(self) -> Exception | None:
         """What went wrong."""
@@ -84,15 +99,29 @@ class Work:
         """As :meth:`wait`."""
         self.wait()
 
+    def block_current_stream(self) -> None:
+        """As :meth:`wait`: what is computed next has the tensors."""
+        self.wait()
+
     def get_future(self) -> Future:
-        """A future of the tensors; it waits here."""
+        """A future of the tensors, which is complete when the collective is done.
+
+        Its callbacks run in a thread of their own, which may wait for further collectives.
+        """
         future: Future = Future()
-        try:
-            self.wait()
-        except Exception as error:
-            future.set_exception(error)
+
+        def complete() -> None:
+            try:
+                self.wait()
+            except Exception as error:
+                future.set_exception(error)
+            else:
+                future.set_result(self._result)
+
+        if self.is_completed():
+            complete()
         else:
-            future.set_result(self._result)
+            threading.Thread(target=complete, daemon=True, name="torchlike-future").start()
         return future
 
 
@@ -190,7 +219,7 @@ def start(
     group: ProcessGroup, name: str, kind: str, static: tuple, arrays: Sequence[Any], finish: Callable[[list], Any],
     note: str = "",
 ) -> Work:  # fmt: skip
-    """Begin a collective of XLA; ``finish(arrays)`` takes its results where it is waited for."""
+    """Begin a collective of XLA; ``finish(arrays)`` takes its results when they are there."""
     if state.capture is not None or state.dispatch_modes:
         demand_processes(name)
     if state.capture is not None:
@@ -205,7 +234,10 @@ def start(
 def begun(
     group: ProcessGroup, name: str, facts: list[str], launch: Callable[[], list[Any]], finish: Callable[[list], Any]
 ) -> Work:
-    """Begin what all ranks of a group do together. ``facts``: what must be the same on all of them."""
+    """Begin what all ranks of a group do together. ``facts``: what must be the same on all of them.
+
+    ``finish(arrays)`` takes what came, in the thread of collectives.
+    """
     said = " ".join([name, *filter(None, facts)])
     with group.lock:
         number = next(group.calls)
@@ -221,13 +253,13 @@ def begun(
                 group.seen.add((name, *facts))
             else:
                 _demand_alike(group, number, said, False)
-        arrival = _xla.Arrival(_after_all(launch) if SPANNING else launch)
+        arrival = group.latest = _xla.Arrival(_after_all(launch) if SPANNING else launch, finish)
 
     def arrive(seconds: float | None) -> Any:
         if failed:
             raise failed[0]
         _await(group, number, title, arrival, group.seconds() if seconds is None else seconds, said)
-        return finish(arrival.arrays)
+        return arrival.result
 
     failed: list[Exception] = []
     if SPANNING:  # see Note [One at a time]
@@ -335,14 +367,14 @@ def _await(
             _demand_alike(group, number, text, True)
             if arrival.wait(max(0.01, min(SILENT, seconds - patience - (time.monotonic() - begun)))):
                 break
-    elif _is_of_transport(arrival.error):
+    elif _is_of_transport(arrival):
         _arrived(place, group)
     here = arrival.is_here()
     if here and arrival.error is None:
         if group.board:
             group.board.met()
         return
-    if arrival.error is not None and not _is_of_transport(arrival.error):
+    if arrival.error is not None and not _is_of_transport(arrival):
         raise arrival.error
     _demand_alike(group, number, text, True)
     missing = _runtime.absent(place, group.ranks, patience)
@@ -355,8 +387,9 @@ def _await(
     raise DistBackendError(text) from arrival.error
 
 
-def _is_of_transport(error: Exception | None) -> bool:
+def _is_of_transport(arrival: _xla.Arrival) -> bool:
     """Whether the connection failed: jax says so by one of two types."""
+    error = None if arrival.late else arrival.error
     return isinstance(error, jax.errors.JaxRuntimeError) or isinstance(error, ValueError) and "Gloo" in str(error)
 
 

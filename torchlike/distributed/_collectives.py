@@ -2,7 +2,6 @@
 
 import warnings
 from collections.abc import Sequence
-from datetime import timedelta
 from enum import Enum
 from typing import Any
 
@@ -19,8 +18,8 @@ from torchlike.distributed.distributed_c10d import ProcessGroup, found, is_membe
 
 __all__ = [
     "ReduceOp", "all_gather", "all_gather_coalesced", "all_gather_into_tensor", "all_gather_single", "all_reduce",
-    "all_reduce_coalesced", "all_to_all", "all_to_all_single", "barrier", "broadcast", "gather",
-    "monitored_barrier", "reduce", "reduce_scatter", "reduce_scatter_single", "reduce_scatter_tensor", "scatter",
+    "all_reduce_coalesced", "all_to_all", "all_to_all_single", "broadcast", "gather",
+    "reduce", "reduce_scatter", "reduce_scatter_single", "reduce_scatter_tensor", "scatter",
 ]  # fmt: skip
 
 
@@ -560,37 +559,6 @@ def all_to_all(
     parts = [jnp.stack([_flat(a, longest) for a in values(input_tensor_list)])]
     work = start(found_, "all_to_all", "exchange", (), parts, lambda outs: _unpadded(output_tensor_list, outs[0]))
     return concluded(work, async_op)
-
-
-# -- barriers ----------------------------------------------------------------------------------------------------------
-
-
-def barrier(
-    group: Any = None, async_op: bool = False, device_ids: Any = None, timeout: timedelta | None = None
-) -> Work | None:
-    """Wait until all processes of a group are here. DistBackendError names those that do not come in time."""
-    if not is_member(group):
-        return None
-    found_ = found(group)
-    if found_.size() == 1:
-        return Work() if async_op else None
-    demand_eager("a barrier")
-    with found_.lock:
-        number = next(found_.calls)
-
-    def wait(seconds: float | None) -> None:
-        limit = found_.seconds(timeout) if seconds is None else seconds
-        _runtime.wait_for_all(found_.key("barrier", number), found_.ranks, limit, f"barrier (number {number})")
-        for key in found_.unread:
-            _runtime.forget(key)
-        found_.unread.clear()
-
-    return concluded(Work(wait), async_op)
-
-
-def monitored_barrier(group: Any = None, timeout: timedelta | None = None, wait_all_ranks: bool = False) -> None:
-    """As :func:`barrier`, which always names the ranks that are missing."""
-    barrier(group, timeout=timeout)
 
 
 _OVERRIDABLE = """

@@ -5,6 +5,7 @@ from datetime import timedelta
 from typing import Any
 
 from torchlike._core.tensor.tensor import Tensor
+from torchlike.distributed import _barriers as barriers
 from torchlike.distributed import _collectives as collectives
 from torchlike.distributed import _messages as messages
 from torchlike.distributed._calls import Work
@@ -104,7 +105,7 @@ def recv(group: ProcessGroup, tensors: Any, src: int, tag: int = 0) -> Work:
 
 def barrier(group: ProcessGroup, timeout: timedelta | None = None) -> Work:
     """Begin :func:`torch.distributed.barrier`."""
-    return _within(collectives.barrier(group, True), timeout)
+    return barriers.barrier(group, True, timeout=timeout)  # type: ignore[return-value]
 
 
 def _installed() -> None:

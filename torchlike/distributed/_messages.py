@@ -207,7 +207,7 @@ def recv(tensor: Tensor, src: int | None = None, group: Any = None, tag: int = 0
 def irecv(
     tensor: Tensor, src: int | None = None, group: Any = None, tag: int = 0, group_src: int | None = None
 ) -> Work | None:
-    """As :func:`recv`; the tensor changes where the work is waited for."""
+    """As :func:`recv`; the tensor changes where the work is waited for, or seen to be done."""
     demand_tensor(tensor, "tensor")
     if not is_member(group):
         return None
@@ -227,7 +227,7 @@ def _of_any(group: ProcessGroup, tensor: Tensor, tag: int) -> Work:
         work._source = group.ranks[source]
         return _receive(group, tensor, source, key, seconds)
 
-    work = Work(finish)
+    work = Work(finish, lambda: _sender(group, tag) is not None)
     return work
 
 
@@ -244,13 +244,22 @@ def _first_of_any(group: ProcessGroup, tag: Any) -> tuple[int, str]:
     demand_eager("a message")
     me, end = group.rank(), time.monotonic() + group.seconds()
     while time.monotonic() < end:
-        for source in range(group.size()):
-            key = group.key("message", source, me, tag, group.sent.get((source, me, tag), 0))
-            if source != me and _runtime.is_set(key):
-                return source, _numbered(group, source, me, tag)
+        source = _sender(group, tag)
+        if source is not None:
+            return source, _numbered(group, source, me, tag)
         time.sleep(0.002)
     others = [rank for i, rank in enumerate(group.ranks) if i != me]
     raise DistBackendError(f"recv: {_runtime.named(others)} sent nothing within {group.seconds():g} seconds")
+
+
+def _sender(group: ProcessGroup, tag: Any) -> int | None:
+    """A rank whose message is here."""
+    me = group.rank()
+    for source in range(group.size()):
+        key = group.key("message", source, me, tag, group.sent.get((source, me, tag), 0))
+        if source != me and _runtime.is_set(key):
+            return source
+    return None
 
 
 class P2POp:

@@ -212,13 +212,18 @@ def _fences() -> list[tuple[Any, jax.Array]]:
 
 
 class Arrival:
-    """A collective that begins and ends in a thread of its own: XLA may wait for the others in both, without an end."""
+    """A collective that begins and ends in a thread of its own: XLA may wait for the others in both, without an end.
 
-    def __init__(self, begin: Callable[[], list[jax.Array]]) -> None:
-        self._begin = begin
+    There ``finish`` takes what came, so that whoever does not wait has it too: its value is the ``result``. An
+    ``error`` is the transport's unless it came ``late``, of ``finish``.
+    """
+
+    def __init__(self, begin: Callable[[], list[jax.Array]], finish: Callable[[list[jax.Array]], Any] = list) -> None:
+        self._begin, self._finish = begin, finish
         self._here = threading.Event()
-        self.arrays: list[jax.Array] = []
+        self.result: Any = None
         self.error: Exception | None = None
+        self.late = False
         _line.put(self)
 
     def is_here(self) -> bool:
@@ -232,10 +237,12 @@ class Arrival:
     def run(self) -> None:
         """Wait for ever."""
         try:
-            self.arrays = [array.block_until_ready() for array in self._begin()]
+            arrays = [array.block_until_ready() for array in self._begin()]
+            self.late = True
+            self.result = self._finish(arrays)
         except Exception as error:
             self.error = error
-        del self._begin
+        del self._begin, self._finish
         self._here.set()
 
 
