@@ -201,6 +201,7 @@ def test_more_processes_come_before_the_first_computation(how, monkeypatch):
         "no group": lambda: torchlike.nn.parallel.DistributedDataParallel(torchlike.nn.Linear(1, 1)),
     }
     torchlike.ones(1).sum().item()
+    monkeypatch.setattr("jax.default_backend", lambda: "gpu")  # on CPUs they may come later
     kind, message = {
         "no group": (ValueError, "has not been initialized.*a launcher has started 2 processes"),
     }.get(how, (RuntimeError, "with 2 processes must come before the first tensor is computed"))

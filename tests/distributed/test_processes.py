@@ -9,9 +9,10 @@ PARTS = (  # each ends within the time that a test may take, beside other tests 
     ("collectives_script.py", "ddp_script.py", "accumulate_script.py", "averaging_script.py", "local_script.py"),
     ("mesh_script.py", "spread_script.py", "states_script.py", "uneven_script.py"),
     ("works_script.py",),
+    ("begun_script.py",),
 )
 # PyTorch refuses these on CPUs, or counts them in other ways; ours are checked by themselves
-OURS = {"bf16_compress_hook", "cut_beyond_gloo"}
+OURS = {"bf16_compress_hook", "cut_beyond_gloo", "tensors_over_several_processes"}
 
 
 @pytest.fixture(scope="module")
@@ -37,3 +38,9 @@ def test_lists_of_different_shapes(both):
     first, second = ([row[3] for row in ours["cut_beyond_gloo"]] for ours in both("collectives_script.py")["torchlike"])
     assert first == [[1], [1, 1], [0], [10, 11, 12], 1]
     assert second == [[1], [1, 1], [0, 1], [10, 11, 12, 13], 3]
+
+
+def test_no_mesh_of_processes_that_began_alone(both):
+    for ours in both("begun_script.py")["torchlike"]:
+        said = ours["tensors_over_several_processes"]
+        assert "a DeviceMesh over several processes: init_process_group came after" in said

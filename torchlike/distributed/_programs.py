@@ -67,7 +67,7 @@ class Together:
 
     def _lift(self, x: Any) -> jax.Array:
         if not x.is_fully_addressable or len(x.devices()) > 1 or x.devices() != {self._home}:
-            x = jax.device_put(x, self._home)
+            x = jax.device_put(x, self._home, may_alias=False)
         aval = x.aval.update(shape=(len(self.ranks) * x.shape[0], *x.shape[1:]), weak_type=False)
         return ArrayImpl(aval, self._sharding, [x], committed=True)
 
@@ -76,6 +76,7 @@ class Together:
         parts = [y.addressable_shards[0].data for y in outs]
         free = self._home == jax.local_devices()[0]
         parts = [ArrayImpl(p.aval, SingleDeviceSharding(self._home), [p], committed=not free) for p in parts]
+        parts = [_xla.at_home(p) for p in parts]
         found = [p for p, one in zip(parts, self._numbers, strict=True) if one]
         numbers = iter(_scalars(tuple(found)) if found else ())
         return [next(numbers) if one else p for p, one in zip(parts, self._numbers, strict=True)]

@@ -1,4 +1,11 @@
-"""The connection of this process to the others: jax's own, with its key-value store."""
+"""The connection of this process to the others: jax's own, with its key-value store.
+
+Note [Late]
+~~~~~~~~~~~
+What devices there are jax asks once, when its backend starts. A program that has computed before ``init_process_group``
+keeps that backend, which knows its own devices alone; on CPUs a second one is made then, which knows all processes, and
+collectives copy what they take to it and what they give back. Tensors over several processes have no place there.
+"""
 
 import atexit
 import os
@@ -13,7 +20,7 @@ from typing import Any
 
 import jax
 from jax._src import distributed, xla_bridge
-from jax._src.lib import _jax
+from jax._src.lib import _jax, xla_client
 
 from torchlike.distributed._keeper import Keeper
 from torchlike.distributed._rendezvous import World
@@ -49,6 +56,7 @@ class _Connection:
         self.run = ""  # a name of all processes for this run
         self.boards: Counter[str] = Counter()  # how many groups of a name there were
         self.keeper: Keeper | None = None  # what keeps jax's service, if this process has started it
+        self.apart: Any = None  # a backend for collectives alone, where jax's own had started; see Note [Late]
 
 
 connection = _Connection()
@@ -58,15 +66,16 @@ def connect(world: World, timeout: float) -> None:
     """Connect to the other processes, once; jax's backends then know all devices.
 
     Raises:
-        RuntimeError: the backend has started, or this process is connected as another rank.
+        RuntimeError: the backend of an accelerator has started, or this process is connected as another rank.
         DistNetworkError: they are not all here in time; names those that are missing.
     """
     with connection.lock:
         if connection.world is not None:
             _demand_same(connection.world, world)
             return
+        late = False
         if distributed.global_state.client is None:
-            _demand_not_started(world)
+            late = _has_started(world)
             _start(world, timeout)
         elif (distributed.global_state.process_id, distributed.global_state.num_processes) != (world.rank, world.size):
             raise RuntimeError(
@@ -78,7 +87,9 @@ def connect(world: World, timeout: float) -> None:
         put("torchlike/run", uuid.uuid4().hex.encode())
     wait_for_all("torchlike/connected", range(world.size), timeout, "init_process_group")
     connection.run = get("torchlike/run", timeout, "init_process_group").decode()
-    jax.local_devices()  # starts the backend, for which all processes must be here
+    # what starts the backend, for which all processes must be here
+    connection.apart = _backend_apart(world) if late else None
+    devices()
     atexit.register(_leave)
 
 
@@ -95,12 +106,39 @@ def _demand_same(old: World, new: World) -> None:
         )
 
 
-def _demand_not_started(world: World) -> None:
-    if xla_bridge.backends_are_initialized():
+def _has_started(world: World) -> bool:
+    """Whether jax's backend has, and knows CPUs alone. RuntimeError: it knows an accelerator."""
+    if not xla_bridge.backends_are_initialized():
+        return False
+    if jax.default_backend() != "cpu":
         raise RuntimeError(
             f"init_process_group with {world.size} processes must come before the first tensor is computed or moved: "
             "jax's backend has started in this process and knows its own devices alone. Call init_process_group "
             "earlier, or start the script with `python -m torchlike run --nproc N SCRIPT`, which connects first."
+        )
+    return True
+
+
+def _backend_apart(world: World) -> Any:
+    """See Note [Late]."""
+    return xla_client.make_cpu_client(
+        asynchronous=True, distributed_client=client(), node_id=world.rank, num_nodes=world.size, num_devices=1,
+        collectives=_jax.make_gloo_tcp_collectives(distributed_client=client()),
+    )  # fmt: skip
+
+
+def devices() -> list[jax.Device]:
+    """The devices of all processes that collectives use."""
+    return list(jax.devices() if connection.apart is None else connection.apart.devices())
+
+
+def demand_whole(what: str) -> None:
+    """RuntimeError where jax's own backend does not know the other processes."""
+    if connection.apart is not None:
+        raise RuntimeError(
+            f"{what} over several processes: init_process_group came after the first tensor was computed, when "
+            "jax's backend had started and knew its own devices alone. Call init_process_group earlier, or start the "
+            "script with `python -m torchlike run --nproc N SCRIPT`, which connects first."
         )
 
 

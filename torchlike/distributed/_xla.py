@@ -13,6 +13,7 @@ from jax import lax
 from jax.sharding import Mesh, NamedSharding, PartitionSpec, SingleDeviceSharding
 
 from torchlike._executor.spread import first_piece
+from torchlike.distributed import _runtime
 
 AXIS = "processes"
 
@@ -21,7 +22,7 @@ AXIS = "processes"
 def mesh_of(ranks: tuple[int, ...]) -> Mesh:
     """The mesh of the first device of each of these processes."""
     first: dict[int, jax.Device] = {}
-    for device in jax.devices():
+    for device in _runtime.devices():
         first.setdefault(device.process_index, device)
     return Mesh(np.array([first[rank] for rank in ranks]), (AXIS,))
 
@@ -150,10 +151,17 @@ def launch(kind: str, ranks: tuple[int, ...], static: tuple, xs: Sequence[Any]) 
     alone = tuple(x.ndim == 0 for x in xs)
     outs = _program(kind, ranks, static, len(xs), alone)(*whole)
     outs = list(outs) if isinstance(outs, tuple) else [outs]
-    outs = [first_piece(y) for y in outs]
+    outs = [at_home(first_piece(y)) for y in outs]
     if kind in ("reduce", "bucket", "broadcast"):
         outs = [y.reshape(()) if one else y for y, one in zip(outs, alone, strict=True)]
     return outs
+
+
+def at_home(piece: jax.Array) -> jax.Array:
+    """What came, where this process computes."""
+    if _runtime.connection.apart is None:
+        return piece
+    return first_piece(jax.device_put(piece, jax.local_devices()[0], may_alias=False))
 
 
 def trivial(kind: str, size: int, x: Any) -> jax.Array:
@@ -182,7 +190,7 @@ def _lifted(x: Any, size: int, sharding: NamedSharding) -> jax.Array:
     home = sharding.mesh.local_devices[0]
     x = x.reshape(1) if x.ndim == 0 else x
     if not isinstance(x, jax.Array) or x.devices() != {home}:
-        x = jax.device_put(x, home)
+        x = jax.device_put(x, home, may_alias=False)  # the other may be overwritten meanwhile
     shape = (size * x.shape[0], *x.shape[1:])
     return jax.make_array_from_single_device_arrays(shape, sharding, [x])
 

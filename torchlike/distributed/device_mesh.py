@@ -16,6 +16,7 @@ import torchlike._base.device as devices
 from torchlike._base import dtypes
 from torchlike._core.conversion.convert import host, tensor
 from torchlike._core.tensor.tensor import Tensor
+from torchlike.distributed import _runtime
 from torchlike.distributed import distributed_c10d as c10d
 
 __all__ = ["DeviceMesh", "init_device_mesh"]
@@ -34,6 +35,7 @@ def _devices(device_type: str) -> list[jax.Device]:
             else (f"DeviceMesh: device type {device_type!r} is none of {', '.join(_PLATFORMS)}",)
         )  # fmt: skip
     platform = _PLATFORMS[device_type]
+    _runtime.demand_whole("a DeviceMesh")
     try:
         return list(jax.devices() if platform is None else jax.devices(platform))
     except RuntimeError:
