@@ -8,7 +8,7 @@ has), since a kernel's code runs only where it is traced for the first time. The
 runs at any rate, and every example, and whatever is quick. To these, others are added greedily, by how much that is
 new they run for each second that they take, until everything is run by one; then again until everything is run by
 two, as long as they take no more than a given part of the time of all. A test that ``sample.txt`` does not know runs:
-those that came after it are not left out.
+those that came after it are not left out. With ``--fewer`` only what ``make test`` runs now is run, and chosen from.
 """
 
 from __future__ import annotations
@@ -212,6 +212,7 @@ def main() -> None:
     parser.add_argument("-n", type=int, default=2, help="how many processes")
     parser.add_argument("--part", type=float, default=PART, help="of the time of all tests, that those chosen take")
     parser.add_argument("--folder", type=Path, help="where what tests ran is kept; those that are there are not run")
+    parser.add_argument("--fewer", action="store_true", help="run and choose from those that `make test` runs now")
     args = parser.parse_args()
     with tempfile.TemporaryDirectory() as made:
         folder = args.folder or Path(made)
@@ -220,13 +221,14 @@ def main() -> None:
             command = [sys.executable, str(TESTS / "in_turns.py"), "-n", str(args.n)]
             command += ["--options", '-p make_sample -m "not compilers"', str(TESTS)]
             path = os.pathsep.join([str(TESTS), os.environ.get("PYTHONPATH", "")])
-            env = {**os.environ, FOLDER: str(folder.resolve()), "TORCHLIKE_EVERY": "1", "PYTHONPATH": path}
+            env = {**os.environ, FOLDER: str(folder.resolve()), "PYTHONPATH": path}
+            env |= {} if args.fewer else {"TORCHLIKE_EVERY": "1"}
             subprocess.run(command, env=env, cwd=TESTS.parent)
         tests = read(folder)
     if not tests:
         sys.exit("no test has run: nothing is chosen")
     kept = chosen(tests, args.part)
-    sampling.write([test.name for i, test in enumerate(tests) if i not in kept])
+    sampling.write([test.name for i, test in enumerate(tests) if i not in kept], more=args.fewer)
 
 
 if __name__ == "__main__":

@@ -35,9 +35,12 @@ def left_out(name: str) -> bool:
     return _checksum(name) in _left().get(name.partition("[")[0], ())
 
 
-def write(names: list[str]) -> None:
-    """Note the tests that are left out."""
+def write(names: list[str], more: bool = False) -> None:
+    """Note the tests that are left out; with ``more`` in addition to those that are."""
     files: dict[str, dict[str, set[str]]] = defaultdict(lambda: defaultdict(set))
+    for place, sums in _left().items() if more else ():
+        file, _, test = place.partition("::")
+        files[file][test] |= sums
     for name in names:
         file, _, test = name.partition("[")[0].partition("::")
         files[file][test].add(_checksum(name))

@@ -6,6 +6,7 @@ import weakref
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import pytest
 
 import torchlike as torch
@@ -374,3 +375,20 @@ def test_memory_that_does_not_suffice_is_pytorchs_error(f, time):
     with pytest.raises(RuntimeError, match="can't allocate memory"):
         f(torch.ones(1)).tolist()
     assert (torch.ones(1) + 1).tolist() == [2]
+
+
+READS = {  # each reads what a kernel that XLA had begun could not compute
+    "list": lambda y: y.tolist(), "element": lambda y: y[0, 0, 0, 0, 0].item(), "text": str,
+    "numpy": lambda y: y.numpy(), "array": np.asarray, "address": lambda y: y.data_ptr(),
+    "equal": lambda y: torch.equal(y, y),
+    "sum": lambda y: float(y.sum()), "a sum and one": lambda y: (y.sum() + 1).tolist(), "nonzero": torch.nonzero,
+    "unique": lambda y: y.sum((1, 2, 3, 4)).unique(), "byte": lambda y: y.untyped_storage()[0],
+    "index": lambda y: torch.ones(3)[y.sum().long()], "bool": lambda y: bool(y.max()),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("read", READS.values(), ids=READS)
+def test_what_could_not_be_computed_is_an_error_and_no_end_of_the_process(read):
+    x, weight = torch.ones(1, 4, 8, 8, 8), torch.ones(4, 4, 3, 3, 3)
+    with pytest.raises(RuntimeError, match="can't allocate memory"):
+        read(torch.nn.functional.conv_transpose3d(x, weight, stride=5000))

@@ -12,6 +12,7 @@ class OutOfMemoryError(RuntimeError):
 
 
 EXHAUSTED = jax.errors.JaxRuntimeError, MemoryError  # what may say so
+_TEXTS = "RESOURCE_EXHAUSTED", "Out of memory allocating"  # the second of what needs what could not be computed
 E = TypeVar("E", bound=BaseException)
 
 
@@ -19,10 +20,10 @@ def told(error: E) -> E | RuntimeError:
     """PyTorch's error, by whose words programs know it, where XLA or numpy says that memory does not suffice; the rest
     of its text is theirs. Any other error as it is.
     """
-    ours = isinstance(error, jax.errors.JaxRuntimeError) and "RESOURCE_EXHAUSTED" in str(error)
+    ours = isinstance(error, jax.errors.JaxRuntimeError) and any([text in str(error) for text in _TEXTS])
     if not (ours or isinstance(error, MemoryError)):
         return error
-    text = str(error).partition("RESOURCE_EXHAUSTED: ")[2] or str(error)
+    text = str(error).rpartition(": ")[2] if ours else str(error)
     found = (
         RuntimeError(f"DefaultCPUAllocator: can't allocate memory: {text}") if jax.default_backend() == "cpu" else
         OutOfMemoryError(f"CUDA out of memory. {text}")

@@ -31,6 +31,7 @@ from torchlike._executor.numpy_steps import (
     Subnormal,
     suspect,
 )  # fmt: skip
+from torchlike._executor.pending import as_numpy
 
 if TYPE_CHECKING:
     from torchlike._base.jaxprs import ClosedJaxpr
@@ -535,7 +536,7 @@ class HostProgram:
         Raises Subnormal where numbers are met that XLA takes for 0.
         """
         values: list[Any] = self.values.copy()
-        values[: len(arguments)] = map(np.asarray, arguments, self.kinds)
+        values[: len(arguments)] = map(as_numpy, arguments, self.kinds)
         outs, computes = self.outs, self.computes
         try:
             with np.errstate(divide="ignore", over="ignore", invalid="ignore", under="raise"):

@@ -9,6 +9,7 @@ import jax
 import numpy as np
 from jax.sharding import SingleDeviceSharding
 
+from torchlike._base import exhausted
 from torchlike._base.tracing import trace_ctx, trace_state_clean
 
 if TYPE_CHECKING:
@@ -79,7 +80,7 @@ class Pending:
         return settled(self).block_until_ready()
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> np.ndarray:
-        return np.asarray(settled(self), dtype)
+        return as_numpy(self, dtype)
 
     def __jax_array__(self) -> jax.Array:
         return settled(self)
@@ -118,6 +119,25 @@ def settled(value: Value) -> Any:
     if value.array is None and (recorder := value.recorder) is not None:  # None: another thread has just computed it
         recorder.settle(value)
     return value.array
+
+
+def ready(value: Value) -> Any:
+    """A settled value whose numbers are there, which may be read in its memory.
+
+    Where XLA could not compute it, as memory did not suffice, reading it there would end the process (in jax 0.10).
+    """
+    value = settled(value)
+    if value.__class__ is Array:
+        try:
+            value.block_until_ready()
+        except exhausted.EXHAUSTED as error:
+            raise exhausted.told(error) from None
+    return value
+
+
+def as_numpy(value: Value, dtype: Any = None) -> np.ndarray:
+    """numpy's array of a value."""
+    return np.asarray(ready(value), dtype)
 
 
 def lost(value: Value) -> bool:

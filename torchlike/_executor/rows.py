@@ -15,7 +15,7 @@ import jax
 import numpy as np
 
 from torchlike._executor import compiling
-from torchlike._executor.pending import Array
+from torchlike._executor.pending import Array, as_numpy
 
 FEW = 2  # numbers of rows that a kernel is compiled for before it pads
 LEAST, MOST = 64, 1 << 16  # elements of the inputs: XLA multiplies smaller matrices in another order; larger ones cost
@@ -104,12 +104,12 @@ class Padded:
     def run(self, call: Any, args: tuple[Any, ...]) -> Any:
         """The results of a call."""
         leaves = jax.tree.leaves(self._wide(args))
-        arrays = compiling.put([np.asarray(a)[..., : self.n, :] for a in leaves], self.outs, call.committed)
+        arrays = compiling.put([as_numpy(a)[..., : self.n, :] for a in leaves], self.outs, call.committed)
         return arrays[0] if self.skeleton == 0 else jax.tree.unflatten(jax.tree.structure(self.skeleton), arrays)
 
 
 def _pad(x: Any, size: int) -> jax.Array:
     """``x`` with rows of zeros behind its own."""
     wide = np.zeros((*x.shape[:-2], size, x.shape[-1]), x.dtype)
-    wide[..., : x.shape[-2], :] = np.asarray(x)
+    wide[..., : x.shape[-2], :] = as_numpy(x)
     return compiling.put([wide], [x.aval.update(shape=wide.shape)], x._committed)[0]

@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from torchlike._executor.pending import as_numpy, ready
+
 if TYPE_CHECKING:
     from torchlike._decl.typed import Value, Values
 
@@ -99,6 +101,6 @@ def _example(kind: Any, number: float, integer: int) -> Any:
 def _bytes(value: Value) -> bytes:
     """The bytes of an array, where it can be straight out of its memory."""
     try:
-        return memoryview(value).tobytes()
-    except (BufferError, TypeError, ValueError, RuntimeError):  # it is elsewhere, or in pieces
-        return np.asarray(value).tobytes()
+        return memoryview(ready(value)).tobytes()
+    except (BufferError, TypeError, ValueError):  # it is elsewhere, or in pieces
+        return as_numpy(value).tobytes()

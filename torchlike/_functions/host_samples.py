@@ -16,6 +16,7 @@ from torchlike._base.geometry import can_view
 from torchlike._base.layout import Layout, contiguous_strides, preserve_strides
 from torchlike._core.conversion.convert import host
 from torchlike._core.tensor.tensor import value_of
+from torchlike._executor.pending import as_numpy
 from torchlike._functions import samples
 from torchlike._transforms.levels.vmap import Batched
 
@@ -113,7 +114,7 @@ def _numbers_of_all(t: Tensor, levels: Sequence[Any], ndim: int) -> Numbers:
     found.reverse()
     if not set(found) <= set(levels):
         return None
-    numbers = np.asarray(value).transpose(order)
+    numbers = as_numpy(value).transpose(order)
     lengths = [level.size if level in found else 1 for level in levels]
     numbers = numbers.reshape(*lengths, *(1,) * (ndim - len(shape)), *shape)
     return np.broadcast_to(numbers, (*[level.size for level in levels], *numbers.shape[len(levels) :]))

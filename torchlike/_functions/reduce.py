@@ -21,6 +21,7 @@ from torchlike._core.tensor.memory_order import restride
 from torchlike._core.tensor.tensor import Tensor, device_of, fresh, value_of
 from torchlike._executor.immediate import Abstract
 from torchlike._executor.level import LevelValue, dynamic_shape, mapped, one_by_one
+from torchlike._executor.pending import as_numpy
 from torchlike._functions._install import FUNCTIONS, both, function, method
 from torchlike._functions.linalg import matrix_norm, vector_norm
 from torchlike._ops import sort as sorting
@@ -93,7 +94,7 @@ def _known(name, t):
         raise NotImplementedError(
             f"{name}(): the shape of the result depends on values, which a meta tensor does not have"
         )
-    return np.asarray(value)
+    return as_numpy(value)
 
 
 class _Undefined(nodes.Node):

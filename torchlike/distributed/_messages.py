@@ -10,6 +10,7 @@ import numpy as np
 
 from torchlike._core.overrides.torch_function import publish as _publish
 from torchlike._core.tensor.tensor import Tensor
+from torchlike._executor.pending import as_numpy
 from torchlike.distributed import _runtime
 from torchlike.distributed._calls import Work, assign, demand_eager, values
 from torchlike.distributed._collectives import demand_tensor, root_of
@@ -155,7 +156,7 @@ def _peer(name: str, group: ProcessGroup, rank: int | None, group_rank: int | No
 def _packed(t: Tensor) -> bytes:
     (array,) = values([t])
     head = json.dumps([str(array.dtype), list(array.shape)]).encode()
-    return len(head).to_bytes(4, "little") + head + np.asarray(array).tobytes()
+    return len(head).to_bytes(4, "little") + head + as_numpy(array).tobytes()
 
 
 def _unpacked(t: Tensor, data: bytes, what: str) -> Any:

@@ -31,7 +31,7 @@ from torchlike._core.tensor.tensor import Tensor, alias, array_of, device_of, fr
 from torchlike._core.tensor.untyped_storage import TypedStorage, UntypedStorage
 from torchlike._executor.immediate import Abstract, uploaded
 from torchlike._executor.level import LevelValue
-from torchlike._executor.pending import Pending, settled
+from torchlike._executor.pending import Pending, as_numpy, settled
 from torchlike._executor.references import lent
 from torchlike._executor.sparse import SparseValue
 from torchlike._executor.spread import in_order, layout_of, noted
@@ -340,7 +340,7 @@ def host(t: Tensor) -> np.ndarray:
     if isinstance(value, Abstract):
         _no_numbers(t)
     try:
-        return np.asarray(value)
+        return as_numpy(value)
     except jax.errors.TracerArrayConversionError:
         raise UnknownValueError(value) from None
 
@@ -477,7 +477,7 @@ def _element(t: Tensor) -> np.ndarray | None:
     if device_of(t) != _CPU:
         return None
     at = view.layout.offset
-    return np.asarray(value).reshape(-1)[at : at + 1]
+    return as_numpy(value).reshape(-1)[at : at + 1]
 
 
 def tolist(t: Tensor) -> Any:

@@ -18,6 +18,7 @@ from torchlike._base.state import state
 from torchlike._core.tensor.size import Size
 from torchlike._core.tensor.struct_sequence import struct_sequence
 from torchlike._core.tensor.tensor import Tensor, value_of
+from torchlike._executor.pending import as_numpy
 
 if TYPE_CHECKING:
     from torchlike._decl.derive import Kernel
@@ -81,7 +82,7 @@ def _number(t: Tensor) -> Any:
     if state.dispatch_modes:
         return t.item()  # which a mode sees
     value = value_of(t) if state.capture is None else state.capture.numbers(t)
-    return np.asarray(value).item()
+    return as_numpy(value).item()
 
 
 def as_int(function: str, name: str, x: Any) -> Any:

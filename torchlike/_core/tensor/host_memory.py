@@ -17,7 +17,7 @@ import numpy as np
 import torchlike._base.device as devices
 from torchlike._base.layout import Layout, memory_order
 from torchlike._executor.immediate import put_beside
-from torchlike._executor.pending import Array, Pending, settled
+from torchlike._executor.pending import Array, Pending, as_numpy, ready, settled
 
 if TYPE_CHECKING:
     from torchlike._core.tensor.storage import Storage
@@ -86,6 +86,15 @@ class HostMemory:
     @classmethod
     def new(cls, nbytes: int) -> HostMemory:
         """Memory of our own, aligned."""
+        try:
+            return cls._new(nbytes)
+        except (MemoryError, OSError):
+            raise RuntimeError(
+                f"DefaultCPUAllocator: can't allocate memory: you tried to allocate {nbytes} bytes"
+            ) from None
+
+    @classmethod
+    def _new(cls, nbytes: int) -> HostMemory:
         if nbytes > _LARGE and hasattr(mmap, "MADV_NOHUGEPAGE"):
             pages = mmap.mmap(-1, nbytes, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
             pages.madvise(mmap.MADV_NOHUGEPAGE)  # or the first byte that is written costs 2 MiB of zeros
@@ -141,7 +150,7 @@ class HostMemory:
     def put(self, value: Any, strides: Sequence[int] | None) -> None:
         """Fill what numpy sees with a value."""
         if strides is None and value.__class__ is Array:
-            start = value.block_until_ready().unsafe_buffer_pointer()
+            start = ready(value).unsafe_buffer_pointer()
             for a, b in self._parts():
                 ctypes.memmove(self.address + a, start + a, b - a)
             return
@@ -184,7 +193,7 @@ def _fixed(array: np.ndarray) -> np.ndarray:
 
 def _flat(value: Any, strides: Sequence[int] | None) -> np.ndarray:
     """The bytes of a value in the order in which PyTorch has them."""
-    array = np.asarray(value)
+    array = as_numpy(value)
     if strides is not None:
         array = array.transpose(memory_order(Layout(array.shape, tuple(strides), 0))[::-1])
     return np.ascontiguousarray(array).reshape(-1).view(np.uint8)

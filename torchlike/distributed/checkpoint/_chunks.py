@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import jax
-import numpy as np
 
 from torchlike._core.tensor.size import Size
-from torchlike._core.tensor.tensor import Tensor, array_of, wrap
+from torchlike._core.tensor.tensor import Tensor, array_of, value_of, wrap
+from torchlike._executor.pending import as_numpy
 from torchlike.distributed._calls import assign
 from torchlike.distributed.checkpoint.metadata import ChunkStorageMetadata
 
@@ -79,7 +79,7 @@ class Targets:
         self._open -= 1
         if self._open or self._array is None:
             return
-        whole, parts = self._array, {p.offsets: np.asarray(array_of(p.tensor)) for p in self.pieces}
+        whole, parts = self._array, {p.offsets: as_numpy(value_of(p.tensor)) for p in self.pieces}
         made = jax.make_array_from_callback(whole.shape, whole.sharding, lambda index: parts[_offsets(index)])
         assign(self.tensor, made)
 

@@ -15,8 +15,9 @@ import numpy as np
 from torchlike._base.frames import warn
 from torchlike._base.state import no_grad
 from torchlike._core.tensor.size import Size
-from torchlike._core.tensor.tensor import Tensor, array_of, wrap
+from torchlike._core.tensor.tensor import Tensor, value_of, wrap
 from torchlike._executor.immediate import uploaded
+from torchlike._executor.pending import as_numpy
 from torchlike.distributed.checkpoint import _safetensors
 from torchlike.distributed.checkpoint._chunks import box
 from torchlike.distributed.checkpoint.filesystem import FileSystemReader, FileSystemWriter
@@ -127,7 +128,7 @@ class HuggingFaceStorageWriter(FileSystemWriter):
                         f"HuggingFaceStorageWriter: a rank has several parts of {item.index.fqn!r}, as processes with "
                         "several devices have; save the whole tensor"
                     )
-                numbers[item.index.fqn] = t.dtype, np.asarray(array_of(t.detach().cpu()))
+                numbers[item.index.fqn] = t.dtype, as_numpy(value_of(t.detach().cpu()))
                 places[item.index.fqn] = {SAVED_OFFSETS_KEY: list(item.index.offset or (0,) * t.dim())}
                 done.append(WriteResult(item.index, numbers[item.index.fqn][1].nbytes, name))
             texts = {CUSTOM_METADATA_KEY: json.dumps(places), "DCP_VERSION": "1.0", "format": "pt"}
