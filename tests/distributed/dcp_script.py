@@ -104,6 +104,14 @@ def main():
     found = state(0)
     dcp.load(found, checkpoint_id=ours)
     tell("later", differs(found, 2))
+    begun = [[dcp.async_save(state(k), checkpoint_id=f"{FOLDER}/at{k}") for k in (5, 6, 7)] for _ in range(4)]
+    for save in sum(begun, []):  # at once, in one order
+        save.result()
+    wrong = []
+    for k in (5, 6, 7):
+        dcp.load(found, checkpoint_id=f"{FOLDER}/at{k}")
+        wrong.append(differs(found, k))
+    tell("at once", any(wrong))
     try:
         dcp.save(state(3), storage_writer=Fails(ours))
     except dcp.CheckpointException as error:

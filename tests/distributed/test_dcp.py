@@ -192,7 +192,7 @@ def test_two_processes(tmp_path):
     both = {"x": torch.tensor(whole), "rows": torch.tensor(whole), "n": 5}
     dcp_of(torch).save(both, checkpoint_id=tmp_path / "theirs", no_dist=True)
     (_, first, error), (_, second, other) = finished(started("dcp_script.py", tmp_path), 120)
-    steps = ("theirs", "pieces", "later", "fails", "kept")
+    steps = ("theirs", "pieces", "later", "at once", "fails", "kept")
     assert told(first) == [f"{step}: right" for step in ("theirs", "files", *steps[1:], "dies")], error
     assert told(second) == [f"{step}: right" for step in steps], other
     for t in (torch, torchlike):

@@ -3,7 +3,7 @@
 import os
 import threading
 from collections.abc import Mapping
-from concurrent.futures import Future
+from concurrent.futures import Future, wait
 from enum import Enum
 from typing import Any
 
@@ -137,6 +137,7 @@ def save_state_dict(
 
 # -- in the background -------------------------------------------------------------------------------------------------
 _groups: dict[str, ProcessGroup] = {}
+_latest: dict[str, Future] = {}  # the save of a group that began last
 _lock = threading.Lock()
 
 
@@ -160,7 +161,7 @@ def async_save(
 ) -> Future:  # fmt: skip
     """:func:`save` in a thread, of the state as it is now: a future of what :func:`save` returns.
 
-    Wait for it before the next one begins. NotImplementedError for a process and for stagers.
+    Saves of one group are written one after the other. NotImplementedError for a process and for stagers.
 
     >>> import torchlike as torch, tempfile
     >>> import torchlike.distributed.checkpoint as dcp
@@ -181,8 +182,14 @@ def async_save(
     writer = storage_of(storage_writer, FileSystemWriter, checkpoint_id)
     state = copied(told(state_dict))
     future: Future = Future()
+    before = None
+    if group is not None:
+        with _lock:
+            before, _latest[group.group_name] = _latest.get(group.group_name), future
 
     def run() -> None:
+        if before is not None:  # ranks would take what one says for what the other does
+            wait([before])
         try:
             future.set_result(_saved(state, Ranks(group), writer, planner))
         except BaseException as error:  # a CheckpointException is no Exception
