@@ -120,6 +120,9 @@ def test_index_outside():
     lambda t: [t.tensor(x).to_sparse() for x in (0.0, 2.0, [0, 7, 0], [[0.0, 0.0]])],
     lambda t: t.eye(2).to_sparse().resize_as_sparse_(t.ones(3, 4).to_sparse()),
     lambda t: t.resize_as_sparse_(t.eye(2).to_sparse(), t.ones(2, 3).to_sparse()),
+    lambda t: (H(t).new().resize_as_(H(t)), U(t).resize_as_(t.ones(5, 6).to_sparse()), t.resize_as_(S(t).new(), H(t))),
+    lambda t: [getattr(H(t), n)(H(t).shape) for n in ("new", "new_empty", "new_zeros")],
+    lambda t: [getattr(t, n)(H(t)) for n in ("empty_like", "zeros_like")],
     lambda t: t.sparse_coo_tensor(size=(2, 2)).resize_as_sparse_(t.ones(1, 1, 1).to_sparse()).shape,
     lambda t: (U(t).sparse_resize_((3, 4), 2, 0), U(t).sparse_resize_and_clear_((3, 4), 2, 0), U(t)._coalesced_(True)),
     lambda t: (isinstance(S(t), t.sparse.FloatTensor), isinstance(S(t), t.FloatTensor), type(S(t)) is t.Tensor),
@@ -138,6 +141,7 @@ def test_parts(f):
     lambda t: S(t).tolist(), lambda t: S(t).nbytes, lambda t: S(t).untyped_storage(), lambda t: S(t).data_ptr(),
     lambda t: S(t).contiguous(), lambda t: C(t).stride(), lambda t: bool(S(t)), lambda t: S(t).item(),
     lambda t: S(t).to_dense(t.float64), lambda t: S(t).__setitem__(0, 1.0), lambda t: S(t)[:, 1:],
+    lambda t: S(t).resize_(2, 3), lambda t: S(t).resize_as_(t.ones(2, 3)), lambda t: H(t).resize_as_(S(t)),
 )  # fmt: skip
 def test_refused_parts(f):
     same(f, refuses=True)

@@ -54,10 +54,11 @@ def spread_as(like, new):
 
 
 def _sparse_like(name, number, t, shape, layout, dtype, device, requires_grad):
-    """Zeros in another layout than ``torch.strided``; a hybrid tensor's stay hybrid."""
+    """Zeros in another layout than ``torch.strided``; those like a hybrid tensor are hybrid, new ones are not."""
     kind, device = _asked(name, t, dtype, device)
     compressed = t.layout in COMPRESSED
-    if t.layout is layout and (compressed or (t.dense_dim() and not number)) and tuple(shape) == tuple(t.shape):
+    hybrid = t.dense_dim() and not number and name.endswith("_like")
+    if t.layout is layout and (compressed or hybrid) and tuple(shape) == tuple(t.shape):
         new = t.detach().clone().to(device=device, dtype=kind)
         number = unwritten(kind) if number is None else number
         new = new.fill_(number) if number or name in ("empty_like", "full_like") and compressed else new.zero_()

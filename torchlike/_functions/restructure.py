@@ -170,9 +170,12 @@ def resize_(self, *sizes, size=None, memory_format=None):
     given = sizes if size is None else (size,)
     demand_given("resize_", "size", given)
     shape = checked_size("resize_", given[0] if len(given) == 1 and isinstance(given[0], list | tuple) else given)
+    if LAYER.used and self.is_sparse:
+        raise NotImplementedError(
+            "resize_() is not supported for tensors of layout torch.sparse_coo; use sparse_resize_(), or resize_as_()"
+        )
     demand_writable(self)
-    if self.requires_grad:
-        raise RuntimeError("cannot resize variables that require grad")
+    _demand_no_history(self)
     if any([level.carries(self) for level in state.levels]):
         raise RuntimeError("cannot resize variables that has a forward grad")
     if subclassed(self):
@@ -203,6 +206,11 @@ def resize_(self, *sizes, size=None, memory_format=None):
         layout = Layout(shape, strides, offset)
         reshape(self, call_view(views.as_strided, (self.detach(),), layout)._view)
     return self
+
+
+def _demand_no_history(t):
+    if t.requires_grad:
+        raise RuntimeError("cannot resize variables that require grad")
 
 
 def _grow(t, count):
@@ -242,6 +250,11 @@ def _reshaped(t, shape):
 @method()
 def resize_as_(self, other, memory_format=None):
     """``resize_`` to the size of another tensor."""
+    if LAYER.used and self.is_sparse and other.is_sparse:
+        if memory_format is not None:
+            raise RuntimeError("Unsupported memory format for sparse tensor resize_as_: a sparse tensor has none")
+        _demand_no_history(self)
+        return self.resize_as_sparse_(other)
     if memory_format is preserve_format:
         memory_format = format_of(other)
     return self.resize_(tuple(other.shape), memory_format=memory_format)
