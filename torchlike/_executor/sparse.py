@@ -39,6 +39,10 @@ class SparseValue:
     __slots__ = ()
     quantizer: Any = None
 
+    def apart(self) -> SparseValue:
+        """What another tensor over the same parts holds: this value, or one whose parts can be replaced alone."""
+        return self
+
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
@@ -59,12 +63,14 @@ class _Layer:
         run: ``run(op, static, values)``, the result of an operator on values; set by ``_core/sparse``, as the next.
         put: ``put(op, results, outs)``, results written into given tensors, where either holds such a value.
         moved: ``moved(t, device)``, a sparse tensor on another device.
+        resized: ``resized(t, shape)``, the change of a sparse tensor to another size.
         used: whether there has been a sparse tensor in this process: what loops over tensors looks for them only then.
     """
 
     run: Callable[[Any, tuple, Any], Any]
     put: Callable[[Any, Any, Any], None]
     moved: Callable[[Any, Any], Any]
+    resized: Callable[[Any, Any], None]
     used = False
 
 

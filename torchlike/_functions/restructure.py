@@ -186,6 +186,9 @@ def resize_(self, *sizes, size=None, memory_format=None):
             return resize_(self, shape)
     if shape == tuple(self.shape) and memory_format is None:
         return self
+    if isinstance(self._storage.form, SparseValue) and self._storage.form.quantizer is None:
+        LAYER.resized(self, shape)
+        return self
     strides = contiguous_strides(shape) if memory_format is None else format_strides(shape, memory_format)
     if isinstance(self._storage.form, LevelValue):
         raise NotImplementedError("resize_() inside of vmap is not supported; use reshape(), or new_zeros(), copy_()")

@@ -8,8 +8,9 @@ from torchlike._core.dispatch.bind import FUNCTIONS
 from torchlike._core.sparse import arithmetic as _arithmetic  # noqa: F401
 from torchlike._core.sparse import construction, lookups, products, rules, shapes, structure  # noqa: F401
 from torchlike._core.sparse.rules import recorded, replaced
-from torchlike._core.sparse.value import Compressed, Coo, coo_of, layout_name, unsupported, value
+from torchlike._core.sparse.value import Compressed, Coo, coo_of, layout_name, unsupported, value, viewed
 from torchlike._core.tensor.arguments import as_dtype, as_ints, bools, bools_or_none
+from torchlike._core.tensor.mutation import bump, write
 from torchlike._core.tensor.tensor import (
     COMPRESSED,
     Tensor,
@@ -203,6 +204,7 @@ def is_coalesced(self):
 def _coalesced_(self, coalesced):
     """Set what :meth:`is_coalesced` says."""
     _coordinates("_coalesced_", self).coalesced = bool(coalesced)
+    bump(self)
     return self
 
 
@@ -243,7 +245,7 @@ def values(self):
         raise RuntimeError("values expected sparse tensor layout but got Strided")
     if isinstance(v, Coo) and not v.coalesced:
         raise RuntimeError("Cannot get values on an uncoalesced tensor, please call .coalesce() first")
-    return _counted(self, construction.values_of(self) if self.requires_grad else alias(v.values))
+    return viewed(self, construction.values_of(self) if self.requires_grad else alias(v.values))
 
 
 def _part(name, kind, layouts, part, other):
@@ -508,7 +510,7 @@ def sparse_resize_(self, size, sparse_dim, dense_dim):
     _demand_growth(v, size, sparse_dim, dense_dim)
     if tuple(size[sparse_dim:]) != tuple(v.shape[sparse_dim:]):
         raise unsupported("to other dense dimensions sparse_resize_", self)
-    self._storage.value = Coo(v.indices, v.values, size, v.coalesced, v.within)
+    write(self, Coo(v.indices, v.values, size, v.coalesced, v.within))
     return self
 
 
@@ -555,7 +557,7 @@ def sparse_resize_and_clear_(self, size, sparse_dim, dense_dim):
             f"{sparse_dim}, dense_dim = {dense_dim}"
         )
     new = construction.empty(sparse_coo, size, self.dtype, self.device, dense_dim)
-    self._storage.value = new._storage.value
+    write(self, new._storage.value)
     return self
 
 

@@ -14,7 +14,8 @@ from torchlike._core.sparse import kernels
 from torchlike._core.sparse.rules import COMPOSITES, DISTINCT, INPLACE, RULES, WITHIN, recorded, replaced, rule
 from torchlike._core.sparse.structure import as_coo, coalesced, emptied, like, masked, numbers, with_values
 from torchlike._core.sparse.value import Compressed, Coo, coo_of, layout_name, put_on, unsupported, value
-from torchlike._core.tensor.tensor import Tensor, fresh
+from torchlike._core.tensor.mutation import write_silently
+from torchlike._core.tensor.tensor import Tensor, fresh, value_of
 from torchlike._decl.op import REGISTRY
 
 
@@ -313,6 +314,9 @@ def _zero_(self: Tensor) -> Tensor:
     else:
         assert isinstance(v, Compressed)
         new = emptied(v)
+        for mine, none in ((v.compressed, new.compressed), (v.plain, new.plain), (v.values, new.values)):
+            write_silently(mine.resize_(none.shape), value_of(none))
+        new = v  # emptied where it is: detached tensors, which have the same parts, are empty too
     return replaced("zero_", self, recorded("ZeroBackward0", lambda ctx, t: _no_gradient(ctx, new), self))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -14,8 +15,9 @@ from torchlike._core.sparse import kernels
 from torchlike._core.sparse.arithmetic import merged
 from torchlike._core.sparse.rules import COMPOSITES, recorded, rule
 from torchlike._core.sparse.structure import as_coo, coalesced, masked, with_values
-from torchlike._core.sparse.value import Compressed, Coo, coo_of, put_on, unsupported, value
-from torchlike._core.tensor.tensor import Tensor, fresh, sparse_bsc, sparse_bsr, sparse_csc, sparse_csr
+from torchlike._core.sparse.value import Compressed, Coo, coo_of, put_on, unsupported, value, viewed
+from torchlike._core.tensor.mutation import write
+from torchlike._core.tensor.tensor import Tensor, alias, fresh, sparse_bsc, sparse_bsr, sparse_csc, sparse_csr
 from torchlike._executor.sparse import LAYER
 
 _TURNED = {sparse_csr: sparse_csc, sparse_csc: sparse_csr, sparse_bsr: sparse_bsc, sparse_bsc: sparse_bsr}
@@ -39,9 +41,7 @@ def _refused(name: str, t: Tensor) -> Any:
 
 
 def _permuted(name: str, t: Tensor, dims: Sequence[int]) -> Tensor:
-    new = _in_order(name, t, dims)
-    new._vc = t._vc  # saved by a node, one is known to have changed when the other has
-    return new
+    return viewed(t, _in_order(name, t, dims))
 
 
 def _in_order(name: str, t: Tensor, dims: Sequence[int]) -> Tensor:
@@ -59,7 +59,8 @@ def _in_order(name: str, t: Tensor, dims: Sequence[int]) -> Tensor:
     kept = list(dims[:n]) == list(range(n))
     indices = v.indices if kept else v.indices.index_select(0, put_on(np.array(dims[:n]), v.indices.device))
     dense = [0, *[d - n + 1 for d in dims[n:]]]
-    values = (v.values if dense == list(range(len(dense))) else v.values.permute(dense)).clone()
+    values = v.values if dense == list(range(len(dense))) else v.values.permute(dense)
+    values = values if name == "permute" else values.clone()  # as PyTorch has it: only permute() shares them
     return fresh(Coo(indices, values, shape, v.coalesced and (kept or not v.nnz), v.within))
 
 
@@ -68,7 +69,7 @@ def _turned(name: str, t: Tensor, v: Compressed, dims: Sequence[int]) -> Tensor:
     if v.dense:
         raise RuntimeError(f"{name}(): hybrid sparse compressed tensors with dense dimensions are not supported")
     if list(dims) == list(range(len(dims))):
-        return fresh(Compressed(v.layout, v.compressed, v.plain, v.values, v.shape, v.within))
+        return fresh(Compressed(v.layout, alias(v.compressed), alias(v.plain), alias(v.values), v.shape, v.within))
     n = len(v.batch)
     for dim, other in enumerate(dims):
         kinds = ["Batch" if d < n else "Sparse" for d in (dim, other)]
@@ -80,7 +81,7 @@ def _turned(name: str, t: Tensor, v: Compressed, dims: Sequence[int]) -> Tensor:
     order = list(dims[:n])
     compressed, plain, values = [
         x.permute([*order, *range(n, x.ndim)]) if order != list(range(n)) else x
-        for x in (v.compressed, v.plain, v.values)
+        for x in map(alias, (v.compressed, v.plain, v.values))
     ]
     turned = dims[n] != n
     values = values.transpose(n + 1, n + 2) if turned and v.block else values
@@ -126,16 +127,16 @@ def _unsqueeze(ctx: Any, self: Tensor, dim: int) -> Tensor:
     v = _only_coo("unsqueeze", self)
     dim = wrap_dim(dim, self.ndim + 1)
     ctx.saves(_refused("unsqueeze", self))
-    return fresh(_unsqueezed(v, dim))
+    return viewed(self, fresh(_unsqueezed(v, dim, False)))
 
 
-def _unsqueezed(v: Coo, dim: int) -> Coo:
+def _unsqueezed(v: Coo, dim: int, coalesced: bool) -> Coo:
     shape = (*v.shape[:dim], 1, *v.shape[dim:])
     if dim > v.sparse_dim:
-        return Coo(v.indices, v.values.unsqueeze(dim - v.sparse_dim + 1), shape, v.coalesced, v.within)
+        return Coo(v.indices, v.values.unsqueeze(dim - v.sparse_dim + 1), shape, coalesced, v.within)
     rows = [*v.indices.unbind(0)]
     rows.insert(dim, v.indices.new_zeros(v.nnz))
-    return Coo(kernels.stacked(*rows), v.values, shape, v.coalesced, v.within)
+    return Coo(kernels.stacked(*rows), v.values, shape, coalesced, v.within)
 
 
 # -- selection -------------------------------------------------------------------------------------------
@@ -149,8 +150,6 @@ def _chosen(v: Coo, rows: np.ndarray, indices: np.ndarray, shape: Sequence[int],
 
 @rule("select.int")
 def _select(ctx: Any, self: Tensor, dim: int, index: int) -> Tensor:
-    own = value(self)
-    coalesce_csr = isinstance(own, Compressed)
     dim = wrap_dim(dim, self.ndim)
     length = self.shape[dim]
     if not -length <= index < length:
@@ -159,32 +158,63 @@ def _select(ctx: Any, self: Tensor, dim: int, index: int) -> Tensor:
         )
     index %= length
     ctx.saves(_refused("select", self))
-    shape = [*self.shape[:dim], *self.shape[dim + 1 :]]
-    if isinstance(own, Compressed) and (own.batch or dim > 1):
-        return _one_of(own, dim, index, shape)
-    v = coalesced(as_coo(self)) if coalesce_csr else as_coo(self)
+    shape, own = [*self.shape[:dim], *self.shape[dim + 1 :]], value(self)
+    if isinstance(own, Compressed):
+        own.demand_within()
+        n = len(own.batch)
+        return viewed(self, (_line_of if n <= dim < n + 2 else _one_of)(own, dim, index, shape))
+    assert isinstance(own, Coo)
+    return viewed(self, _selected(own, dim, index, shape))
+
+
+def _selected(v: Coo, dim: int, index: int, shape: Sequence[int]) -> Tensor:
     if dim >= v.sparse_dim:
-        values = v.values.select(dim - v.sparse_dim + 1, index).clone()
-        return fresh(Coo(v.indices, values, shape, v.coalesced, v.within))
+        return fresh(Coo(v.indices, v.values.select(dim - v.sparse_dim + 1, index), shape, False, v.within))
     v.demand_within()
     places = host(v.indices)
     rows = np.flatnonzero(places[dim] == index)
     if v.sparse_dim == 1:
         return v.values.index_select(0, put_on(rows, v.values.device)).sum(0).to(v.values.dtype)
-    rest = np.delete(places[:, rows], dim, 0)
-    return _chosen(v, rows, rest, shape, v.coalesced or coalesce_csr)
+    return _chosen(v, rows, np.delete(places[:, rows], dim, 0), shape, False)
 
 
 def _one_of(v: Compressed, dim: int, index: int, shape: Sequence[int]) -> Tensor:
     """A part of a batch of matrices, or of the elements of hybrid ones."""
-    n = len(v.batch)
-    if n <= dim < n + 2:
-        raise RuntimeError("select(): a row or column of each matrix of a batch of sparse ones is not supported")
-    if dim >= n + 2:
-        values = v.values.select(dim - 1 + len(v.block), index).clone()
+    if dim >= len(v.batch) + 2:
+        values = v.values.select(dim - 1 + len(v.block), index)
         return fresh(Compressed(v.layout, v.compressed, v.plain, values, shape, v.within))
-    compressed, plain, values = [x.select(dim, index).clone() for x in (v.compressed, v.plain, v.values)]
+    compressed, plain, values = [x.select(dim, index) for x in (v.compressed, v.plain, v.values)]
     return fresh(Compressed(v.layout, compressed, plain, values, shape, v.within))
+
+
+def _line_of(v: Compressed, dim: int, index: int, shape: Sequence[int]) -> Tensor:
+    """A row or a column of a matrix: its values are a view of those of the matrix."""
+    if v.batch:
+        raise RuntimeError(
+            "select(): selecting sparse dimensions is not supported for batched sparse compressed tensors."
+        )
+    starts, places = host(v.compressed), host(v.plain)
+    sizes, strides, blocked = v.block or (1, 1), v.values.stride(), len(v.block)
+    block, inside = divmod(index, sizes[dim])
+    if (dim == 0) is v.by_rows:
+        entries = np.arange(starts[block], starts[block + 1])
+        others = places[entries]
+    else:
+        entries = np.flatnonzero(places == block)
+        others = np.searchsorted(starts, entries, "right") - 1
+    along = np.arange(sizes[1 - dim])
+    others = (others[:, None] * sizes[1 - dim] + along).reshape(1, -1).astype(np.int64)
+    offsets = entries[:, None] * strides[0]
+    if blocked:
+        offsets = offsets + inside * strides[1 + dim] + along * strides[2 - dim]
+    offsets = offsets.reshape(-1)
+    steps = np.diff(offsets)
+    if np.any(steps != steps[:1]):
+        raise RuntimeError("select(): no view exists for the given input, consider using torch.select_copy.")
+    first, step = [int(x[0]) if x.size else 1 for x in (offsets, steps)]
+    layout = (len(offsets), *v.dense), (step, *strides[1 + blocked :])
+    values = v.values.as_strided(*layout, v.values.storage_offset() + (first if len(offsets) else 0))
+    return fresh(Coo(put_on(others, values.device), values, shape, True))
 
 
 @rule("index_select")
@@ -218,6 +248,37 @@ def _index_select(ctx: Any, self: Tensor, index: Tensor, dim: int) -> Tensor:
     indices = places[:, rows].copy()
     indices[dim] = target
     return _chosen(v, rows, indices, shape, False)
+
+
+# -- sizes -----------------------------------------------------------------------------------------------
+
+
+def resized(t: Tensor, shape: Sequence[int]) -> None:
+    """Change the size of CSR matrices: rows are added without entries; entries past the elements there are go."""
+    v = value(t)
+    if not isinstance(v, Compressed) or v.layout is not sparse_csr or v.dense:
+        raise unsupported("resize_", t)
+    if len(shape) < 2:
+        raise RuntimeError(f"torch.resize_: Only batched sparse CSR matrices are supported, but got size {list(shape)}")
+    (*batch, rows, columns), before = shape, v.shape[-1]
+    if columns < before:
+        raise RuntimeError(
+            "torch.resize_: Resizing columns of sparse CSR tensors to a smaller value is not supported. The original "
+            f"number of columns is {before} while the requested new number of columns is {columns}."
+        )
+    count, nnz = math.prod(batch), min(v.nnz, rows * columns)
+    if count > math.prod(v.batch):
+        raise unsupported("to more matrices than there are resize_", t)
+    parts = [x.flatten(0, len(v.batch) - 1) if v.batch else x[None] for x in (v.compressed, v.plain, v.values)]
+    starts, plain, values = [x[:count] for x in parts]
+    lasting = starts[:, :rows].clamp(max=nnz)
+    ends = starts.new_full((count, rows + 1 - lasting.shape[1]), nnz)
+    made = [kernels.joined(lasting, ends), plain[:, :nnz].clone(), values[:, :nnz].clone()]
+    compressed, plain, values = [x.reshape(*batch, x.shape[1]) for x in made]
+    write(t, Compressed(v.layout, compressed, plain, values, shape, v.within))
+
+
+LAYER.resized = resized
 
 
 # -- joining ---------------------------------------------------------------------------------------------
@@ -292,8 +353,15 @@ def _cat(ctx: Any, tensors: Sequence[Tensor], dim: int) -> Tensor:
 def _stack(ctx: Any, tensors: Sequence[Tensor], dim: int) -> Tensor:
     parts = _parts("stack", tensors)
     dim = wrap_dim(dim, parts[0].ndim + 1)
-    ctx.saves(lambda grad: [grad.select(dim, i) for i in range(len(parts))])
-    return _joined([_unsqueezed(v, dim) for v in parts], dim)
+    ctx.saves(lambda grad: _unstacked(grad, dim))
+    return _joined([_unsqueezed(v, dim, v.coalesced) for v in parts], dim)
+
+
+def _unstacked(grad: Tensor, dim: int) -> list[Tensor]:
+    parts = [grad.select(dim, i) for i in range(grad.shape[dim])]
+    for part in parts if coo_of(grad) is not None else ():
+        value(part).coalesced = value(grad).coalesced
+    return parts
 
 
 # -- reductions ------------------------------------------------------------------------------------------

@@ -9,7 +9,9 @@ import numpy as np
 
 from torchlike._base.state import state
 from torchlike._core.conversion.convert import host, place
+from torchlike._core.dispatch.view_calls import DiffView
 from torchlike._core.tensor.tensor import Tensor, fresh, sparse_bsc, sparse_bsr, sparse_coo, sparse_csc, sparse_csr
+from torchlike._core.tensor.view_creation import FUNCTION
 from torchlike._executor.sparse import LAYER, SparseShape, SparseValue
 
 if TYPE_CHECKING:
@@ -58,6 +60,10 @@ class Coo(_Parts):
         self.indices, self.values, self.shape = indices, values, SparseShape(shape)
         self.coalesced, self.within = coalesced, within
 
+    def apart(self) -> Coo:
+        """The same parts in a value of its own."""
+        return Coo(self.indices, self.values, self.shape, self.coalesced, self.within)
+
     @property
     def sparse_dim(self) -> int:
         """How many dimensions, the first ones, are sparse."""
@@ -95,6 +101,10 @@ class Compressed(_Parts):
     ) -> None:
         self.layout, self.compressed, self.plain = layout, compressed, plain
         self.values, self.shape, self.within = values, SparseShape(shape), within
+
+    def apart(self) -> Compressed:
+        """The same parts in a value of its own."""
+        return Compressed(self.layout, self.compressed, self.plain, self.values, self.shape, self.within)
 
     def demand_within(self) -> None:
         """Refuse indices that do not fit the shape, which kernels would drop in silence."""
@@ -192,6 +202,16 @@ def coo(indices: Tensor, values: Tensor, shape: Sequence[int], coalesced: bool =
 def put_on(array: np.ndarray, device: devices.device) -> Tensor:
     """A tensor of a numpy array."""
     return fresh(place(np.ascontiguousarray(array), device))
+
+
+def viewed(t: Tensor, new: Tensor) -> Tensor:
+    """``new`` as a view of ``t``: saved by a node, one is known to have changed when the other has.
+
+    Changes in place that gradients would have to follow are refused.
+    """
+    new._vc = t._vc
+    new._diff = DiffView(t if t._diff is None else t._diff.base, t._vc.version, 0, 0, FUNCTION)
+    return new
 
 
 def unsupported(name: str, *tensors: Any) -> NotImplementedError:

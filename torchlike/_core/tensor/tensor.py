@@ -17,7 +17,7 @@ from torchlike._core.tensor import views
 from torchlike._core.tensor.host_memory import address
 from torchlike._core.tensor.mutation import become, count_with, demand_own, enter, placed
 from torchlike._core.tensor.size import Size
-from torchlike._core.tensor.storage import CAPTURES, UNTRACKED, Freed, Outer, Storage, Version, told
+from torchlike._core.tensor.storage import CAPTURES, UNTRACKED, Freed, Outer, Storage, Version, holding, told
 from torchlike._executor.immediate import Abstract
 from torchlike._executor.level import LevelValue
 from torchlike._executor.pending import Array, settled
@@ -322,7 +322,7 @@ class Tensor(TensorBase, Methods):
         if self._rg and not (other.dtype.is_floating_point or other.dtype.is_complex):
             raise RuntimeError("data set to a tensor that requires gradients must be floating point or complex dtype")
         demand_own(self._storage, other._storage.value)
-        become(self, other._storage, other._view)
+        become(self, _apart(other._storage), other._view)
         if other._vc is UNTRACKED:
             count_with(self, UNTRACKED)
         elif self._vc is UNTRACKED:
@@ -444,7 +444,15 @@ def stopped(new: Tensor, unseen: bool = False) -> Tensor:
     """The new tensor ``new`` over the value of another one, as a constant for jax where that traces a function."""
     if views.followed_by_jax(new._storage.form):
         new._view, new._cache = views.stopped(new._view, new._layout, unseen), None
+    new._storage = _apart(new._storage)
     return new
+
+
+def _apart(storage: Storage) -> Storage:
+    """``storage``, or that of another tensor over the same parts of a sparse one: either may come to have others."""
+    form = storage.form
+    value = form.apart() if isinstance(form, SparseValue) else form
+    return storage if value is form else holding(value)
 
 
 def carried(t: Tensor) -> tuple[Any, ...]:
