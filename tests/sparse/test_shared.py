@@ -217,3 +217,9 @@ def test_changes_of_views_that_gradients_would_follow():
         a = grid(t, "coo").requires_grad_()
         with pytest.raises(RuntimeError, match="view"):
             a.t().mul_(2)
+
+
+@pytest.mark.parametrize("layout", ["csr", "csc", "bsr", "bsc"])
+def test_lists_without_entries(layout):
+    values = [[[]]] if layout[0] == "b" else []
+    same(lambda t: getattr(t, f"sparse_{layout}_tensor")([0, 0], [], values, (2, 2)).values())

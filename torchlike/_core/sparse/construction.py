@@ -35,6 +35,8 @@ def _values(values: Any, dtype: Any, device: Any) -> Tensor:
 
 def _indices(indices: Any, device: Any, name: str = "indices") -> Tensor:
     t = indices if isinstance(indices, Tensor) else as_tensor(indices)
+    if t is not indices and not t.numel():
+        t = t.long()  # a list without numbers has no dtype
     if value(t) is not None:
         raise TypeError(f"expected dense {name}, got a tensor of layout {t.layout}")
     if t.dtype.is_complex or t.dtype is dtypes.bool:
@@ -186,8 +188,9 @@ def from_compressed(
         shape = (*batch, counts[0] * block[0], counts[1] * block[1], *dense)
     else:
         shape = as_ints("sparse_compressed_tensor", "size", size)
-    _demand_batch(names, compressed, plain, values, shape, dense)
-    _demand_divisible(shape[n - 1 : n + 1], block, n - 1)
+    if plain.numel() or values.numel():  # lists without entries, as [[[]]], have no lengths to speak of
+        _demand_batch(names, compressed, plain, values, shape, dense)
+        _demand_divisible(shape[n - 1 : n + 1], block, n - 1)
     v = Compressed(layout, compressed, plain, values, shape, False)
     if check if check is not None else INVARIANTS.enabled:
         rows, places = host(compressed).reshape(-1, compressed.shape[-1]), host(plain)

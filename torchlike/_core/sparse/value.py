@@ -150,7 +150,7 @@ class Compressed(_Parts):
         if self.layout is sparse_csr or self.layout is sparse_csc:
             return ()
         first = len(self.batch) + 1
-        return tuple(self.values.shape[first : first + 2])
+        return tuple([max(n, 1) for n in self.values.shape[first : first + 2]])  # 0 of a list without entries
 
     def lengths(self) -> tuple[int, int]:
         """How many rows and columns there are (columns and rows, if these are compressed), of blocks if there are."""
