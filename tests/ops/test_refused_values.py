@@ -296,6 +296,85 @@ REFUSED = [
     "t.ones(2, 2, dtype=t.float16).fill_diagonal_(1e6)",
     "t.ones(4, 2).fill_diagonal_(1e300, wrap=True)",
     "t.ones(2, 2).fill_diagonal_(t.ones(1))",
+    "F.cross_entropy(t.ones(2, 3), t.ones(2, 3), weight=t.ones(1, 3))",
+    "F.cross_entropy(t.ones(2, 3), t.ones(2, 3), weight=t.ones(()))",
+    "F.cross_entropy(t.ones(2, 3, 4), t.ones(2, 3, 4), weight=t.ones(4))",
+    *[
+        case.format(weight)
+        for weight in ("weight=t.ones(1, 2, 3)", "weight=t.ones(5, 2, 3)", "weight=t.ones(3) * 1j")
+        for case in (
+            "F.binary_cross_entropy_with_logits(t.ones(2, 3), t.ones(2, 3), {})",
+            "F.binary_cross_entropy_with_logits(t.ones(2, 3), t.ones(2, 3), pos_{})",
+            "F.binary_cross_entropy(t.ones(2, 3), t.ones(2, 3), {})",
+        )
+    ],
+    "F.binary_cross_entropy_with_logits(t.ones(2, 3), t.ones(2, 3), pos_weight=t.ones(3) > 0)",
+    "F.cosine_similarity(t.ones(2, 3), t.ones(2, 3), eps=-1.0)",
+    "F.cosine_similarity(t.ones(2, 3), t.ones(2, 3), eps=float('nan'))",
+    "F.pdist(t.ones(2, 3), p=float('nan'))",
+    "t.cdist(t.ones(2, 3), t.ones(2, 3), p=float('nan'))",
+    "F.batch_norm(t.ones(2, 3), None, t.ones(3), training=True)",
+    "F.batch_norm(t.ones(2, 3), t.ones(3), None, training=True)",
+    "F.batch_norm(t.ones(2, 3), t.ones(3), t.ones(3), training=True, momentum=None)",
+    "t.batch_norm(t.ones(2, 3), None, None, t.ones(3), t.ones(3), 1, 0.1, 1e-5, False)",
+    *[
+        f"t.native_batch_norm(t.ones(2, 3), None, None, t.ones(3), {rest})"
+        for rest in ("None, True, .1, 1e-5", "t.ones(3), 1, .1, 1e-5", "t.ones(3), True, None, 1e-5")
+    ],
+    *[f"F.adaptive_{kind}_pool{n}d(t.ones({n + 2} * (2,)), (2,))" for kind in ("avg", "max") for n in (2, 3)],
+    "F.adaptive_avg_pool1d(t.ones(1, 2, 3, 4), 1)",
+    "F.adaptive_avg_pool1d(t.ones(4), 1)",
+    "F.avg_pool3d(t.ones(1, 7, 5, 7), 6, padding=1)",
+    "F.avg_pool3d(t.ones(1, 7, 5, 7), 6, ceil_mode=True)",
+    "F.avg_pool3d(t.ones(1, 7, 5, 7), (8, 5, 7), padding=2)",
+    "t.bincount(t.tensor([1, 2]), minlength=2.5)",
+    "t.bincount(t.tensor([1, 2]), minlength=True)",
+    *[f"t.{f}({arguments})" for f in ("tril_indices", "triu_indices") for arguments in ("2.5, 3", "2, 3, 1.5")],
+    "t.triu_indices(2, True)",
+    "t.linalg.matrix_norm(t.ones(2, 2), 'nuc', (0, 1), 3)",
+    "t.linalg.norm(t.ones(2, 2), 'nuc', keepdim=3)",
+    "t.linalg.matrix_norm(t.ones(2, 0), -2)",
+    "t.linalg.matrix_norm(t.ones(2, 0), -1)",
+    "t.linalg.matrix_norm(t.ones(0, 2), float('-inf'))",
+    *[
+        case.format(short)
+        for short in ("(2,)", "[2]")
+        for case in (
+            "F.unfold(t.ones(1, 2, 4, 4), {})",
+            "F.unfold(t.ones(1, 2, 4, 4), 2, {})",
+            "F.unfold(t.ones(1, 2, 4, 4), 2, stride={})",
+            "F.fold(t.ones(1, 4, 9), (4, 4), {})",
+        )
+    ],
+    "F.fold(t.ones(1, 4, 9), (4,), 2)",
+    "F.ctc_loss(t.zeros(4, 2, 3), t.ones(2, 2).long(), t.tensor([True, True]), t.tensor([1, 1]))",
+    "F.ctc_loss(t.zeros(4, 2, 3), t.ones(2, 2).long(), t.tensor([4, 4]), t.tensor([True, True]))",
+    "t.signal.windows.hann(1.5)",
+    "t.signal.windows.kaiser(0.5)",
+    "t.constant_pad_nd(t.ones(2), (1, 1), 1j)",
+    "t.histogramdd(t.ones(5, 2), [3, 4.5])",
+    *[
+        case.format("True")
+        for case in (
+            *[f"t.{f}(t.ones(2, 3), 1, {{}})" for f in ("chunk", "split", "tensor_split")],
+            *[f"t.{f}(t.ones(2, 3), {{}})" for f in ("flatten", "unbind", "diagflat")],
+            *[f"t.ones(2, 3).{f}({{}})" for f in ("size", "stride", "resize_")],
+            *[f"t.{f}(({{}}, 2))" for f in ("ones", "zeros", "empty", "rand", "ones(2).new_empty", "ones(2).resize_")],
+            *[
+                f"F.conv{kind}{n}d(t.ones({n + 2} * (1,)), t.ones({n + 2} * (1,)), groups={{}})"
+                for kind in ("", "_transpose") for n in (1, 2, 3)
+            ],
+            "t.flatten(t.ones(2, 3), 0, {})",
+            "t.unflatten(t.ones(2, 3), {}, (3, 1))",
+            "t.gradient(t.ones(2, 3), edge_order={})",
+            "t.full(({},), 1.0)",
+            "t.randint(3, ({},))",
+            "t.empty_strided(({},), (1,))",
+            "t.empty_permuted(({}, 2), (0, 1))",
+            "t.frombuffer(b'1234', dtype=t.uint8, count={})",
+            "F.local_response_norm(t.ones(1, 2, 4), {})",
+        )
+    ],  # fmt: skip
 ]
 
 
@@ -454,6 +533,13 @@ TAKEN = [
         f"t.tensor([-1.0, 0, -1e-6, 5], dtype=t.float16).div({y}, rounding_mode='trunc').signbit()"
         for y in ("-3", "t.tensor([3.0, -3, 3, 0], dtype=t.float16)")
     ],
+    "t.bincount(t.tensor([1, 2], dtype=t.int8), minlength=300)",
+    "t.bincount(t.tensor([1, 127], dtype=t.int8))",
+    "t.istft(t.ones(5, 3, dtype=t.complex64), 8, window=t.ones(8).long())",
+    "t.istft(t.ones(5, 3, dtype=t.complex64), 8, window=t.ones(8) > 0)",
+    "t.linalg.matrix_norm(t.ones(2, 0), 2)",
+    "t.linalg.matrix_norm(t.ones(0, 2), 1)",
+    "F.adaptive_avg_pool2d(t.ones(1, 1, 2, 3, 4), 1)",
 ]
 
 

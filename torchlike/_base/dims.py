@@ -18,7 +18,9 @@ def wrap_dim(dim: int, ndim: int, scalar_ok: bool = True) -> int:
     try:
         outside = not -ndim <= dim < ndim
     except TypeError:
-        raise TypeError(f"argument 'dim' must be int, not {type(dim).__name__}") from None
+        _no_int(dim)
+    if dim is True or dim is False:
+        _no_int(dim)
     if outside:
         if ndim or not -1 <= dim < 1:
             _dim_error(dim, ndim or 1)
@@ -26,6 +28,10 @@ def wrap_dim(dim: int, ndim: int, scalar_ok: bool = True) -> int:
             raise IndexError("Dimension specified as 0 but tensor has no dimensions")
         return 0
     return dim + ndim if dim < 0 else dim
+
+
+def _no_int(dim: object) -> NoReturn:
+    raise TypeError(f"argument 'dim' must be int, not {type(dim).__name__}") from None
 
 
 def wrap_dims(dims: Sequence[int], ndim: int, scalar_ok: bool = True) -> list[int]:

@@ -25,6 +25,7 @@ def gradient(input, *, spacing=None, dim=None, edge_order=1):
     """
     if not isinstance(input, Tensor):
         raise arguments.no_tensor("gradient", "input", 0, input)
+    edge_order = arguments.as_int("gradient", "edge_order", edge_order)
     dims = _dims(input, dim)
     steps = _steps(input, spacing, dims)
     if input.dtype is uint8:

@@ -4,7 +4,7 @@ import torchlike._base.dtypes as dtypes
 from torchlike._core.conversion.factories import into
 from torchlike._core.dispatch.dispatch import call
 from torchlike._core.dispatch.out import demand_as_many, demand_fits
-from torchlike._core.tensor.arguments import bools, named_results, no_tensor
+from torchlike._core.tensor.arguments import as_ints, bools, named_results, no_tensor
 from torchlike._core.tensor.tensor import Tensor, value_of
 from torchlike._functions._install import both, function
 from torchlike._ops import counts as ops
@@ -166,6 +166,7 @@ def histogramdd(input, bins, range=None, weight=None, density=False):
         edges = [_given_edges(input, b, at) for at, b in enumerate(bins)]
     else:
         _demand_range(range, d)
+        bins = as_ints("histogramdd", "bins", bins)
         parts = [None if range is None else tuple(range[2 * at : 2 * at + 2]) for at in _up_to(d)]
         edges = [_equal_edges(points[:, at], b, parts[at], at) for at, b in enumerate(bins)]
     return _MANY((_counted(points, edges, weight, density), tuple(edges)))

@@ -102,6 +102,7 @@ def matrix_norm(input, ord="fro", dim=(-2, -1), keepdim=False, *, dtype=None, ou
     >>> torch.linalg.matrix_norm(torch.tensor([[1., 2.], [3., 4.]]), 1)
     tensor(6.)
     """
+    bools("linalg_matrix_norm", keepdim=keepdim)
     dims = _matrix_dims(input.ndim, dim)
     _check_matrix_norm(input, ord, dtype)
     if ord == "fro":
@@ -119,7 +120,7 @@ def matrix_norm(input, ord="fro", dim=(-2, -1), keepdim=False, *, dtype=None, ou
 
 def _by_singular_values(A, ord, dims):
     s = linalg.svdvals(A.movedim(dims, (-2, -1)))
-    if ord == "nuc" or not s.shape[-1]:
+    if ord == "nuc" or ord == 2 and not s.shape[-1]:
         return s.sum(-1)
     return s.amax(-1) if ord == 2 else s.amin(-1)
 
@@ -128,7 +129,7 @@ def _by_sums(A, ord, dims):
     rows, columns = dims if abs(ord) == 1 else dims[::-1]
     sums = vector_norm(A, 1, rows)
     columns -= rows < columns
-    if not sums.shape[columns]:
+    if ord > 0 and not sums.shape[columns]:
         return sums.sum(columns)
     return sums.amax(columns) if ord > 0 else sums.amin(columns)
 

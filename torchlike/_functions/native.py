@@ -10,6 +10,7 @@ from torchlike._aten.packets import ops
 from torchlike._aten.source import SOURCE, Overload
 from torchlike._core.dispatch.dispatch import call
 from torchlike._core.dispatch.out import demand_as_many, put_exactly
+from torchlike._core.tensor.arguments import as_float, bools
 from torchlike._decl.op import REGISTRY
 from torchlike._functions._install import FUNCTIONS, function
 from torchlike._functions.indexing import index_put
@@ -84,6 +85,10 @@ def native_batch_norm(input, weight, bias, running_mean, running_var, training, 
     tensor([[-1.],
             [ 1.]])
     """
+    bools("native_batch_norm", training=training)
+    momentum, eps = [as_float("native_batch_norm", n, x) for n, x in (("momentum", momentum), ("eps", eps))]
+    if training and (running_mean is None) != (running_var is None):
+        raise ValueError("running_mean and running_var must either both be None or neither be None")
     aten = ops.aten.native_batch_norm.default
     normal, mean, rstd = aten(input, weight, bias, running_mean, running_var, training, momentum, eps)
     dtype = input.dtype if weight is None else weight.dtype

@@ -291,6 +291,7 @@ def bincount(input, weights=None, minlength=0):
     >>> torch.bincount(torch.tensor([1, 3, 1]))
     tensor([0, 2, 0, 1])
     """
+    minlength = arguments.as_int("bincount", "minlength", minlength)
     if minlength < 0:
         raise RuntimeError(f"minlength should be >= 0, got {minlength} (bincount)")
     if input.dtype.is_floating_point or input.dtype.is_complex or input.dtype.name == "bool":

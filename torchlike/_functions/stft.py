@@ -166,6 +166,8 @@ def istft(input, n_fft, hop_length=None, win_length=None, window=None, center=Tr
     frames = _signals(x.transpose(1, 2), n_fft, normalized, onesided, return_complex)
     if window is None:
         window = FUNCTIONS["ones"](win, dtype=frames.dtype.to_real(), device=input.device)
+    elif not (window.dtype.is_floating_point or window.dtype.is_complex):
+        window = window.to(frames.dtype.to_real())
     window = _centered(window, n_fft, win)
     added = lambda t: call(unfold_backward, (t,), ((t.shape[0], total), 1, n_fft, hop))  # noqa: E731
     signal = added(frames * window.view(1, 1, n_fft))

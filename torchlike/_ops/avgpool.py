@@ -116,7 +116,14 @@ def avg_pool2d(self, kernel_size, stride, padding, ceil_mode, count_include_pad,
     saved="ceil_mode count_include_pad divisor_override kernel_size padding self! stride",
     autocast={"cpu": "fp32"})  # fmt: skip
 def avg_pool3d(self, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override):
-    """The mean of every window of the last three dimensions; see :func:`avg_pool2d`."""
+    """The mean of every window of the last three dimensions; see :func:`avg_pool2d`.
+
+    RuntimeError for a window that is larger than the input, whatever the padding.
+    """
+    if self.ndim > 3 and any(k > n for k, n in zip(kernel_size, self.shape[-3:])):  # noqa: B905 (one for all three)
+        given, size = [" ".join(map("{}: {}".format, names, x)) for names, x in (
+            ("THW", self.shape[-3:]), (("kT", "kH", "kW"), kernel_size if len(kernel_size) > 1 else kernel_size * 3))]
+        raise RuntimeError(f"avg_pool3d: input image ({given}) smaller than kernel size ({size})")
     return _avg_pool(3, self, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
 
 

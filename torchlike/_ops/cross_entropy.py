@@ -37,17 +37,20 @@ def _check_shapes(name, self, target, weight):
         raise RuntimeError(f"{name}: expected target dtype to be Long or Byte, but got {scalar_name(target)}")
     if self.ndim > 2 and target.dtype == np.uint8:
         raise RuntimeError(f"{name}: expected scalar type Long but found Byte (target of a {self.ndim}D input)")
-    classes = self.shape[_axis(self)]
     if weight is None:
         return
+    _demand_weight_of_classes(name, self, weight)
+    if weight.dtype != self.dtype:
+        raise RuntimeError(f"{name}: expected scalar type {scalar_name(self)} but found {scalar_name(weight)} (weight)")
+
+
+def _demand_weight_of_classes(name, self, weight):
+    classes = self.shape[_axis(self)]
     if weight.shape != (classes,):
         raise RuntimeError(
             f"{name}: weight tensor should be defined either for all {classes} classes or no classes but "
-            "got weight tensor "
-            f"of shape: {list(weight.shape)}"
+            f"got weight tensor of shape: {list(weight.shape)}"
         )
-    if weight.dtype != self.dtype:
-        raise RuntimeError(f"{name}: expected scalar type {scalar_name(self)} but found {scalar_name(weight)} (weight)")
 
 
 def _check_target(name, self, target):
@@ -264,6 +267,8 @@ def _of_probabilities(reduction, node):
                 "but got "
                 f"{list(self.shape)} and {list(target.shape)}"
             )
+        if weight is not None:
+            _demand_weight_of_classes("cross_entropy", self, weight)
         axis = _axis(self)
         share = jnp.asarray(label_smoothing).astype(wide(self).dtype)
         aim = wide(target) * (1 - share) + share / max(self.shape[axis], 1)

@@ -194,7 +194,7 @@ def cdist(x1, x2, p, compute_mode):
             raise RuntimeError(f"cdist only supports floating-point dtypes, X{i} got: {type_name(x)}")
     if x1.shape[-1] != x2.shape[-1]:
         raise RuntimeError(f"X1 and X2 must have the same number of columns. X1: {x1.shape[-1]} X2: {x2.shape[-1]}")
-    if p < 0:
+    if not p >= 0:
         raise RuntimeError(f"cdist only supports non-negative p values, got {p}")
     demand_same("cdist", x1, x2)
     size = jnp.abs(_differences(x1, x2))

@@ -1,4 +1,4 @@
-"""Losses between tensors of one shape, and margins over classes. Each is one operator, reduction included.
+"""Losses between tensors of one shape. Each is one operator, reduction included.
 
 Where PyTorch composes a loss of other functions, users see the node of the last of them; the three
 reductions of such a loss are three operators, one for each node name.
@@ -12,7 +12,7 @@ import numpy as np
 from jax import lax
 
 from torchlike._base import result_layouts
-from torchlike._base.dtypes import get_default_dtype, int64
+from torchlike._base.dtypes import get_default_dtype
 from torchlike._decl.op import op
 from torchlike._decl.words import aten, spelled, unseen
 from torchlike._ops._elementwise import broadcast, demand, kind, scalar_name, wide
@@ -147,8 +147,24 @@ def _beside(name, self, target, weight=None):
     if target.dtype != self.dtype:
         raise RuntimeError(f"{name}: Found dtype {scalar_name(target)} but expected {scalar_name(self)}")
     demand(f"{name}_cpu", self, "f")
-    if weight is not None and kind(weight) == "c":
-        raise RuntimeError(f"{name}: result type {scalar_name(weight)} can't be cast to {scalar_name(self)}: weight")
+    _demand_weight(name, self, weight)
+
+
+def _demand_weight(name, self, weight, what="weight"):
+    """A loss of each element is multiplied by ``weight`` in its place."""
+    if weight is None:
+        return
+    if kind(weight) == "c":
+        raise RuntimeError(
+            f"{name}: result type {scalar_name(weight)} can't be cast to the desired output type {scalar_name(self)}: "
+            f"{what} is complex"
+        )
+    shape = broadcast(name, weight, self)[0].shape
+    if shape != self.shape:
+        raise RuntimeError(
+            f"{name}: output with shape {list(self.shape)} doesn't match the broadcast shape {list(shape)}, to which "
+            f"{what} of shape {list(weight.shape)} leads"
+        )
 
 
 def _weighted(losses, weight):
@@ -250,6 +266,13 @@ def binary_cross_entropy_with_logits(self, target, weight, pos_weight, reduction
         raise RuntimeError(
             f"binary_cross_entropy_with_logits: result type {scalar_name(self)} can't be cast to the desired output "
             f"type {scalar_name(target)}, which is the target's; convert it with .to(input.dtype)"
+        )
+    _demand_weight("binary_cross_entropy_with_logits", self, weight)
+    _demand_weight("binary_cross_entropy_with_logits", self, pos_weight, "pos_weight")
+    if pos_weight is not None and kind(pos_weight) == "b":
+        raise RuntimeError(
+            "binary_cross_entropy_with_logits: Subtraction, the `-` operator, with a bool tensor is not supported: "
+            "pos_weight is one; convert it with .to(input.dtype)"
         )
     x, t = wide(self), wide(target)
     if pos_weight is None:
@@ -506,91 +529,3 @@ def multilabel_soft_margin_loss(self, target, weight):
     if weight is not None:
         losses = losses * weight
     return jnp.sum(losses, -1) / self.shape[-1]
-
-
-# ----- margins over classes -----
-
-
-def _rows(name, self):
-    """(input as [N, C], whether it had no batch dimension)."""
-    if self.ndim > 2 or (self.ndim and not self.shape[-1]):
-        raise RuntimeError(
-            f"{name}: Expected non-empty vector or matrix with optional 0-dim batch size, but got: {list(self.shape)}"
-        )
-    demand(name, self, "f")
-    return wide(self).reshape(1, -1) if self.ndim < 2 else wide(self), self.ndim < 2
-
-
-def _outside_classes(name, self, target, lowest):
-    classes = self.shape[-1] if self.ndim else 1
-    bad = (target >= classes) | (target < lowest)
-    return jnp.any(bad), lambda: RuntimeError(f"{name}: target is out of range: classes are 0 to {classes - 1}")
-
-
-@op(
-    "multilabel_margin_loss(Tensor self, Tensor target, int reduction=1) -> Tensor",
-    variants="",
-    check=lambda self, target, reduction: _outside_classes("multilabel_margin_loss", self, target, -1),
-    edges=lambda: (0,),
-    autocast="fp32",
-)
-def multilabel_margin_loss(self, target, reduction):
-    """Targets of a row are listed up to the first -1; each pair (target, other class) has a margin of 1."""
-    x, single = _rows("multilabel_margin_loss", self)
-    if target.dtype != int64.np:
-        raise RuntimeError(f"multilabel_margin_loss: expected scalar type Long but found {scalar_name(target)}")
-    if target.shape != self.shape:
-        raise RuntimeError(
-            f"multilabel_margin_loss: inconsistent target size: {list(target.shape)} for input of size: "
-            f"{list(self.shape)}"
-        )
-    t = target.reshape(x.shape)
-    listed = jnp.cumprod(t >= 0, -1).astype(bool)
-    classes = lax.broadcasted_iota(t.dtype, x.shape, 1)
-    hit = (t[:, :, None] == classes[:, None, :]) & listed[:, :, None]  # [N, listed target, class]
-    chosen = jnp.sum(jnp.where(hit, x[:, None, :], 0), -1)
-    gap = 1 - chosen[:, :, None] + x[:, None, :]
-    counts = listed[:, :, None] & ~jnp.any(hit, 1)[:, None, :] & (gap > 0)
-    losses = jnp.sum(jnp.where(counts, gap, 0), (1, 2)) / x.shape[1]
-    return reduce(losses.reshape(()) if single else losses, reduction).astype(self.dtype)
-
-
-@op(
-    "multi_margin_loss(Tensor self, Tensor target, Scalar p=1, Scalar margin=1, Tensor? weight=None, int "
-    "reduction=1) "
-    "-> Tensor",
-    static="p",
-    variants="",
-    check=lambda self, target, p, margin, weight, reduction: _outside_classes("multi_margin_loss", self, target, 0),
-    saved="margin p reduction self target weight",
-    edges=lambda: (0,),
-    autocast="fp32",
-)
-def multi_margin_loss(self, target, p, margin, weight, reduction):
-    x, single = _rows("multi_margin_loss", self)
-    if target.dtype != int64.np:
-        raise RuntimeError(f"multi_margin_loss: expected scalar type Long but found {scalar_name(target)}")
-    if target.ndim > 1 or target.size != x.shape[0]:
-        raise RuntimeError(
-            "multi_margin_loss: target tensor should be 1-D with size equal to the number of input samples "
-            "(batch size). "
-            f"Expected target size [{x.shape[0]}], but got {list(target.shape)}. Input has shape "
-            f"{list(self.shape)}."
-        )
-    if weight is not None and weight.shape != (x.shape[1],):
-        raise RuntimeError(
-            f"multi_margin_loss: inconsistent weight size, expected {x.shape[1]} but got {list(weight.shape)}"
-        )
-    if weight is not None and weight.dtype != self.dtype:
-        raise RuntimeError(
-            f"multi_margin_loss: expected scalar type {scalar_name(self)} but found {scalar_name(weight)}: weight"
-        )
-    t = target.reshape(-1)
-    own = lax.broadcasted_iota(t.dtype, x.shape, 1) == t[:, None]
-    gap = _num(margin, x) - jnp.sum(jnp.where(own, x, 0), -1, keepdims=True) + x
-    counts = ~own & (gap > 0)
-    losses = jnp.where(counts, gap if p == 1 else gap * gap, 0)
-    if weight is not None:
-        losses = losses * jnp.sum(jnp.where(own, wide(weight), 0), -1, keepdims=True)
-    losses = jnp.sum(losses, -1) / x.shape[1]
-    return reduce(losses.reshape(()) if single and not target.ndim else losses, reduction).astype(self.dtype)

@@ -47,6 +47,10 @@ def constant_pad_nd(self, pad, value):
                 "output size, which is "
                 f"invalid. Check dimension {dim} of your input. (narrow(): length must be non-negative.)"
             )
+    if jnp.iscomplexobj(value) and not jnp.iscomplexobj(self):
+        raise RuntimeError(
+            f"constant_pad_nd: value cannot be converted to type {self.dtype.name} without overflow: it is complex"
+        )
     return lax.pad(self, cast(jnp.asarray(value), self.dtype), [(low, high, 0) for low, high in pairs])
 
 

@@ -120,7 +120,7 @@ def pdist(self, p):
         raise RuntimeError(f"pdist only supports 2D tensors, got: {self.ndim}D")
     if not jnp.issubdtype(self.dtype, jnp.floating):
         raise RuntimeError(f"pdist only supports floating-point dtypes, got {scalar_name(self)}")
-    if p < 0:
+    if not p >= 0:
         raise RuntimeError("pdist only supports non-negative p values")
     first, second = _pairs(self)
     return vector_norm.kernel(self[first] - self[second], p, (-1,), False, None)

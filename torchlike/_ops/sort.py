@@ -286,6 +286,7 @@ def bucketize_scalar(self, boundaries, out_int32, right):
 )
 def bincount(self, weights, length):
     """How often each of 0 to ``length`` - 1 occurs, or the sums of their weights."""
+    self = self.astype(jnp.int64)  # a short integer may not hold the length
     if weights is None:
         return jnp.zeros(length, jnp.int64).at[self].add(1)
     if weights.dtype != jnp.float32:

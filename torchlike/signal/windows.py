@@ -9,6 +9,7 @@ from collections.abc import Iterable
 
 import torchlike._base.dtypes as dtypes
 from torchlike._core.overrides.torch_function import publish as _publish
+from torchlike._core.tensor.arguments import as_int as _as_int
 from torchlike._core.tensor.tensor import strided
 from torchlike._functions._install import FUNCTIONS as _FUNCTIONS
 from torchlike.interop.alias import missing_names
@@ -30,6 +31,7 @@ def _demand(name, M, dtype, layout):
 
 def _short(M, options):
     """The window of no points or of one."""
+    M = _as_int("linspace", "steps", M)
     return _FUNCTIONS["ones"](1, **options) if M else _FUNCTIONS["empty"](0, **options)
 
 

@@ -103,6 +103,7 @@ def frombuffer(
     """A vector over the bytes of ``buffer`` from ``offset``, seen as ``dtype``; those that never change are copied."""
     kind = arguments.as_dtype("frombuffer", "dtype", dtype)
     arguments.bools("frombuffer", requires_grad=requires_grad)
+    count, offset = [arguments.as_int("frombuffer", n, x) for n, x in (("count", count), ("offset", offset))]
     try:
         raw = memoryview(buffer).cast("B")
     except TypeError:

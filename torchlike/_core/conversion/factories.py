@@ -82,7 +82,10 @@ def _length(function: str, n: Any) -> int:
 
 
 def checked_size(function: str, size: Iterable[Any]) -> Shape:
-    """A tuple of non-negative ints."""
+    """A tuple of non-negative ints; a bool may be one of them, but not the first."""
+    size = (*size,)
+    if size and (size[0] is True or size[0] is False):
+        raise TypeError(f"{function}(): argument 'size' must be tuple of ints, but found element of type bool at pos 0")
     shape = tuple([n if n.__class__ is int else _length(function, n) for n in size])
     for n in shape:
         if n < 0:
@@ -547,7 +550,7 @@ def eye(n: int, m: int | None = None, *, out: OptTensor = None, dtype: OptDtype 
 
 def _count(function: str, name: str, n: Any) -> int:
     if isinstance(n, bool) or not hasattr(n, "__index__"):
-        raise TypeError(f"{function}(): argument '{name}' (position 1) must be int, not {type(n).__name__}")
+        raise TypeError(f"{function}(): argument '{name}' must be int, not {type(n).__name__}")
     return n.__index__()
 
 
@@ -556,11 +559,11 @@ def _triangle_indices(function: str, pick: Callable[..., Any], row: int, col: in
     kind = _dtype(function, dtype, dtypes.int64)
     if kind not in (dtypes.int64, dtypes.int32):
         raise NotImplementedError(f"\"{function}\" not implemented for '{kind.scalar_name}'")
+    row, col, offset = [_count(function, n, x) for n, x in (("row", row), ("col", col), ("offset", offset))]
     for name, n in (("row", row), ("col", col)):
         if n < 0:
             raise RuntimeError(f"{name} must be non-negative, got{n}")
-    value = np.stack(pick(row, offset, col)).astype(kind.np)
-    return finish(value, None, device, requires_grad)
+    return finish(np.stack(pick(row, offset, col)).astype(kind.np), None, device, requires_grad)
 
 
 def tril_indices(row: int, col: int, offset: int = 0, *, dtype: OptDtype = None, device: DeviceLike = None,

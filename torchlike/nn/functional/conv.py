@@ -43,6 +43,8 @@ def _run(name, n, inputs, static):
         if not isinstance(t, Tensor):
             raise TypeError(f"{name}(): argument '{what}' must be Tensor, not {type(t).__name__}")
     input, weight, bias = inputs
+    if static[-1].__class__ is not int:
+        static = (*static[:-1], arguments.as_int(name, "groups", static[-1]))
     if input.ndim == n + 2:
         return call(convolution, inputs, static)
     if input.ndim != n + 1:

@@ -6,7 +6,7 @@ from torchlike._core.tensor import arguments
 from torchlike._core.tensor.arguments import as_float, bools
 from torchlike._core.tensor.tensor import Tensor
 from torchlike._functions._install import function
-from torchlike._ops import ctc, similarity
+from torchlike._ops import class_margins, ctc, similarity
 from torchlike._ops import loss as ops
 from torchlike.nn.functional.loss import _frozen, _logits, _reduction, _subtracted, _tensors
 
@@ -29,15 +29,18 @@ __all__ = [
 def cosine_similarity(x1, x2, dim=1, eps=1e-8):
     """``x1 . x2 / (max(|x1|, eps) * max(|x2|, eps))`` along ``dim`` of the broadcast inputs.
 
-    RuntimeError for inputs that are not floating point.
+    RuntimeError for inputs that are not floating point, and for an ``eps`` below 0.
 
     >>> import torchlike as torch
     >>> torch.nn.functional.cosine_similarity(torch.ones(1, 2), torch.tensor([[0.0, 2.0]]))
     tensor([0.7071])
     """
+    eps = as_float("cosine_similarity", "eps", eps)
+    if not eps >= 0:
+        raise RuntimeError(f"cosine_similarity: eps must be non-negative, got: {eps:g}")
     return call(
         similarity.cosine_similarity,
-        (x1, x2, as_float("cosine_similarity", "eps", eps)),
+        (x1, x2, eps),
         (arguments.as_int("cosine_similarity", "dim", dim),),
     )
 
@@ -193,7 +196,7 @@ def multilabel_margin_loss(input, target, size_average=None, reduce=None, reduct
     """
     mode = _reduction(reduction, size_average, reduce)
     _tensors("multilabel_margin_loss", input=input, target=target)
-    return call(ops.multilabel_margin_loss, (input, target), (mode,))
+    return call(class_margins.multilabel_margin_loss, (input, target), (mode,))
 
 
 def multi_margin_loss(input, target, p=1, margin=1.0, weight=None, size_average=None, reduce=None, reduction="mean"):
@@ -212,7 +215,8 @@ def multi_margin_loss(input, target, p=1, margin=1.0, weight=None, size_average=
     _tensors("multi_margin_loss", input=input, target=target)
     margin = as_float("multi_margin_loss", "margin", margin)
     _frozen("multi_margin_loss", weight=weight)
-    return call(ops.multi_margin_loss, (input, target, margin, weight), ops.multi_margin_loss.exactly((p, mode)))
+    op = class_margins.multi_margin_loss
+    return call(op, (input, target, margin, weight), op.exactly((p, mode)))
 
 
 def multilabel_soft_margin_loss(input, target, weight=None, size_average=None, reduce=None, reduction="mean"):
@@ -227,7 +231,7 @@ def multilabel_soft_margin_loss(input, target, weight=None, size_average=None, r
 def _lengths(name, given, n):
     """Lengths as an int64 tensor of size [n], and as numbers where they were given as such."""
     if isinstance(given, Tensor):
-        if given.dtype.is_floating_point or given.dtype.is_complex:
+        if given.dtype.is_floating_point or given.dtype.is_complex or given.dtype.name == "bool":
             raise RuntimeError(f"ctc_loss: {name} must be integral, got {given.dtype}")
         found = given.reshape(-1).long()
     elif isinstance(given, list | tuple):

@@ -5,7 +5,7 @@ import math
 from torchlike._core.dispatch.bind import FUNCTIONS
 from torchlike._core.dispatch.dispatch import call
 from torchlike._core.tensor import arguments
-from torchlike._core.tensor.arguments import bools
+from torchlike._core.tensor.arguments import as_float, bools
 from torchlike._core.tensor.statistics import move_statistic
 from torchlike._functions._install import function
 from torchlike._ops import norm as ops
@@ -22,6 +22,8 @@ __all__ = [
 
 
 def _normalized_by_itself(input, weight, bias, running_mean, running_var, momentum, eps, instances):
+    if (running_mean is None) != (running_var is None):
+        raise ValueError("running_mean and running_var must either both be None or neither be None")
     inputs = (input, weight, bias, running_mean, running_var, momentum, eps)
     out, _, _, mean, variance = call(ops.batch_norm_training, inputs, (instances,))
     move_statistic(running_mean, mean, not instances)
@@ -65,6 +67,10 @@ def _demand_several(input):
 @function("batch_norm")
 def _batch_norm(input, weight, bias, running_mean, running_var, training, momentum, eps, cudnn_enabled=False):
     """See :func:`torch.nn.functional.batch_norm`."""
+    if training.__class__ is not bool:
+        bools("batch_norm", training=training)
+    if momentum.__class__ is not float:
+        momentum = as_float("batch_norm", "momentum", momentum)
     if training:
         return _normalized_by_itself(input, weight, bias, running_mean, running_var, momentum, eps, False)
     for name, statistic in (("running_mean", running_mean), ("running_var", running_var)):
@@ -95,8 +101,6 @@ def instance_norm(
     if use_input_stats:
         if math.prod(input.shape[2:]) == 1:
             raise ValueError(f"Expected more than 1 spatial element when training, got input size {input.shape}")
-        if (running_mean is None) != (running_var is None):
-            raise ValueError("running_mean and running_var must either both be None or neither be None")
     return _instance_norm(input, weight, bias, running_mean, running_var, use_input_stats, momentum, eps)
 
 
@@ -182,6 +186,7 @@ def local_response_norm(input, size, alpha=0.0001, beta=0.75, k=1.0):
         raise ValueError(f"Expected 3D or higher dimensionality input (got {input.dim()} dimensions)")
     if not input.numel():
         return input
+    size = arguments.as_int("local_response_norm", "size", size)
     if size <= 0:
         raise RuntimeError(f"local_response_norm(): kernel size should be greater than zero, but got size={size}")
     return call(ops.local_response_norm, (input, alpha, beta, k), (size,))

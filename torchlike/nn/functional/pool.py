@@ -143,8 +143,6 @@ def _adaptive_size(name, n, input, output_size):
         return (output_size,) * n
     if not isinstance(output_size, list | tuple):
         return arguments.as_ints_or_int(n)(name, "output_size", output_size)
-    if len(output_size) == 1 and n > 1 and output_size[0] is not None:
-        output_size = tuple(output_size) * n
     if len(output_size) != n:
         raise RuntimeError(f"{name}: output_size must be {n} (an int or {n} ints), but got {list(output_size)}")
     if n > 1 and input.dim() <= n:
@@ -165,6 +163,11 @@ def _demand_channels(name, n, input):
 
 def _adaptive_avg(n, input, output_size):
     size = _adaptive_size(f"adaptive_avg_pool{n}d", n, input, output_size)
+    if n == 1 and input.dim() not in (2, 3):
+        raise RuntimeError(
+            f"Expected 2 to 3 dimensions, but got {input.dim()}-dimensional tensor for argument #1 'self' (while "
+            "checking arguments for adaptive_avg_pool1d)"
+        )
     if size == (1,) * n:
         out = input.mean(tuple(range(-n, 0)), keepdim=True)
         if input._view is not None and out.ndim == n + 2 and suggests_channels_last(input._layout):

@@ -244,7 +244,11 @@ def affine_grid(theta, size, align_corners=None):
 
 def _pairs(name, **values):
     convert = arguments.as_ints_or_int(2)
-    return tuple(convert(name, what, value) for what, value in values.items())
+    found = {what: convert(name, what, value) for what, value in values.items()}
+    for what, pair in found.items():
+        if len(pair) != 2:
+            raise RuntimeError(f"{name}: It is expected {what} equals to 2, but got size {len(pair)}")
+    return (*found.values(),)
 
 
 def unfold(input, kernel_size, dilation=1, padding=0, stride=1):
