@@ -53,7 +53,7 @@ _functorch.partitioners
 _functorch.aot_autograd _functorch.config
 _functorch.compilers
 functorch _library _inductor utils.flop_counter distributed.pipelining
-_C library _higher_order_ops
+_C library _higher_order_ops distributed._functional_ops
 _VF
 _dynamo
 _custom_ops

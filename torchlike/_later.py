@@ -51,3 +51,5 @@ for _library in ("_C", "_C_stable"):  # its older name and that of 0.29
     packets.BROUGHT["torchvision", _library] = lambda: importlib.import_module(
         "torchlike._library.torchvision_ops"
     ).define()
+for _name in ("_c10d_functional", "_c10d_functional_autograd"):
+    setattr(ops, _name, _Namespace(_name, "distributed._functional_ops"))

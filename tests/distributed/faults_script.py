@@ -52,6 +52,19 @@ def first_killed():
     killed(victim=0)
 
 
+def dropped():
+    """One comes to the barrier, and dies before it takes part in a sum that nobody waits for."""
+    start(6)
+    if RANK == 0:
+        d.all_reduce(t.ones(2), async_op=True)
+        tell("dropped", d.barrier)
+        return
+    next(d.group.WORLD.calls)
+    d.barrier(async_op=True)
+    time.sleep(1)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
 def late():
     start(2)
     time.sleep(5 * RANK)

@@ -24,6 +24,7 @@ FAULTS = {
         },
     ),
     "first_killed": ({}, {"killed: rank 1": r"gradients of bucket 0 .*: after .* of 20 seconds rank 0 died or did"}),
+    "dropped": ({}, {"dropped: rank 0": "DistBackendError: all_reduce .* of 6 seconds rank 1 died or did not"}),
     "of_a_mesh": (
         {},
         {

@@ -1,4 +1,6 @@
-"""Works and their futures, of collectives that one rank comes to late: a script for PyTorch and torchlike.
+"""Works and their futures, of collectives that one rank comes to late, and functional collectives as operators.
+
+A script for PyTorch and torchlike:
 
     python works_script.py LIBRARY FILE
 
@@ -15,6 +17,8 @@ import ranks
 
 t = importlib.import_module(sys.argv[1])
 d = t.distributed
+C = importlib.import_module(f"{sys.argv[1]}.distributed._functional_collectives")
+OPS = t.ops._c10d_functional
 warnings.simplefilter("ignore")
 CASES = {}
 
@@ -164,6 +168,78 @@ def a_callback_that_fails(rank):
         begun(rank)[1].get_future().then(lambda done: 1 / 0).wait()
     except RuntimeError as error:
         return "ZeroDivisionError" in str(error)
+
+
+def waited(x):
+    return [OPS.wait_tensor(y) for y in x] if isinstance(x, list) else OPS.wait_tensor(x)
+
+
+def told(x):
+    return [told(y) for y in x] if isinstance(x, list) else [str(x.dtype), list(x.stride()), x.tolist()]
+
+
+OPERATORS = {
+    "all_reduce": lambda x, g: OPS.all_reduce(x, "sum", g),
+    "all_reduce max": lambda x, g: OPS.all_reduce(x, "max", g),
+    "all_reduce avg": lambda x, g: OPS.all_reduce.default(x.detach(), "avg", g),
+    "all_reduce of a group": lambda x, g: OPS.all_reduce(x, "sum", d.group.WORLD),
+    "all_reduce strided": lambda x, g: OPS.all_reduce(x.t(), "sum", g),
+    "all_reduce_": lambda x, g: OPS.all_reduce_(x.detach(), "product", g),
+    "all_reduce_coalesced": lambda x, g: OPS.all_reduce_coalesced([x, x + 1], "sum", g),
+    "all_reduce_coalesced min": lambda x, g: OPS.all_reduce_coalesced([x, x + 1], "min", g),
+    "all_reduce_coalesced_": lambda x, g: OPS.all_reduce_coalesced_([x.detach(), x.detach() * 2], "sum", g),
+    "all_gather": lambda x, g: OPS.all_gather_into_tensor(x, 2, g),
+    "all_gather out": lambda x, g: OPS.all_gather_into_tensor_out(x.detach(), 2, g, out=t.zeros(8, 2)),
+    "all_gather coalesced": lambda x, g: OPS.all_gather_into_tensor_coalesced([x, x * 2], 2, g),
+    "reduce_scatter": lambda x, g: OPS.reduce_scatter_tensor(x, "sum", 2, g),
+    "reduce_scatter out": lambda x, g: OPS.reduce_scatter_tensor_out(x.detach(), "sum", 2, g, out=t.zeros(2, 2)),
+    "all_to_all": lambda x, g: OPS.all_to_all_single(x, [2, 2], [2, 2], g),
+    "broadcast": lambda x, g: OPS.broadcast(x, 1, g),
+    "broadcast_": lambda x, g: OPS.broadcast_(x.detach(), 0, g),
+    "gather of autograd": lambda x, g: t.ops._c10d_functional_autograd.all_gather_into_tensor(x, 2, g),
+    "scatter of autograd": lambda x, g: t.ops._c10d_functional_autograd.reduce_scatter_tensor(x, "sum", 2, g),
+    "no such group": lambda x, g: OPS.all_reduce(x, "sum", "nobody"),
+    "no such reduction": lambda x, g: OPS.all_reduce(x, "foo", g),
+    "broadcast, as a function": lambda x, g: C.broadcast(x, 1, d.group.WORLD),
+    "coalesced, as a function": lambda x, g: C.all_reduce_coalesced([x, x + 1], "sum", d.group.WORLD),
+    "coalesced max, as a function": lambda x, g: C.all_reduce_coalesced([x, x + 1], "max", d.group.WORLD),
+}
+
+
+def operator(call, rank, requires_grad):
+    x = (t.arange(8.0).reshape(4, 2) + 10 * rank).requires_grad_(requires_grad)
+    try:
+        y = waited(call(x, d.group.WORLD.group_name))
+        found = told(y)
+        first = y[0] if isinstance(y, list) else y
+        if first.requires_grad:
+            (first * t.arange(1.0, first.numel() + 1).reshape(first.shape) * (rank + 1)).sum().backward()
+            found.append(x.grad.tolist())
+            found.append(isinstance(first.grad_fn.name(), str))
+    except (RuntimeError, TypeError) as error:
+        return str(error)
+    return found
+
+
+for name, call in OPERATORS.items():
+    for requires_grad in (False, True):
+        CASES[f"{name} {requires_grad}"] = lambda rank, call=call, g=requires_grad: operator(call, rank, g)
+
+
+@case
+def operators_that_change_what_they_get(rank):
+    x, group = t.ones(3) * (rank + 1), d.group.WORLD.group_name
+    y = OPS.all_reduce_(x, "sum", group)
+    z = OPS.wait_tensor(y)
+    return y is x, z is x, x.tolist(), str(OPS.all_reduce), str(OPS.all_reduce_.default._schema)
+
+
+@case
+def messages_as_operators(rank):
+    x, c, group = t.ones(3) * (rank + 1), t.zeros(2), d.group.WORLD.group_name
+    y = waited(OPS.isend(x, 1, 3, group) if rank == 0 else OPS.irecv(x, 0, 3, group))
+    there, back = waited(OPS.batch_p2p_ops(["irecv", "isend"], [1 - rank] * 2, [0, 0], [c, t.ones(2) + rank], group))
+    return y is x, y.tolist(), there is c, c.tolist(), back.tolist()
 
 
 if __name__ == "__main__":

@@ -6,7 +6,6 @@ from typing import Any
 from torchlike._core.tensor.tensor import Tensor
 from torchlike.distributed import _runtime
 from torchlike.distributed._calls import Work, concluded, demand_eager
-from torchlike.distributed._runtime import DistBackendError
 from torchlike.distributed.distributed_c10d import found, is_member
 
 __all__ = ["barrier", "monitored_barrier"]
@@ -17,7 +16,7 @@ def barrier(
 ) -> Work | None:
     """Wait until all processes of a group are here, and what this one has begun in it is done.
 
-    DistBackendError names those that do not come in time.
+    DistBackendError names those that do not come in time, or were missing from a collective that nobody waited for.
     """
     if not is_member(group):
         return None
@@ -31,8 +30,8 @@ def barrier(
     def wait(seconds: float | None) -> list[Tensor]:
         limit = found_.seconds(timeout) if seconds is None else seconds
         _runtime.wait_for_all(found_.key("barrier", number), found_.ranks, limit, f"barrier (number {number})")
-        if before is not None and not _runtime.connection.broken and not before.wait(limit):
-            raise DistBackendError(f"barrier (number {number}): an earlier one was not done in {limit:g} seconds")
+        if before is not None and not _runtime.connection.broken:
+            before(limit)
         for key in found_.unread:
             _runtime.forget(key)
         found_.unread.clear()

@@ -253,13 +253,20 @@ def begun(
                 group.seen.add((name, *facts))
             else:
                 _demand_alike(group, number, said, False)
-        arrival = group.latest = _xla.Arrival(_after_all(launch) if SPANNING else launch, finish)
+        arrival = _xla.Arrival(_after_all(launch) if SPANNING else launch, finish)
+
+        def settle(seconds: float) -> None:
+            if not (arrival.late and arrival.is_here()):
+                _await(group, number, title, arrival, seconds, said)
+
+        group.latest = settle
 
     def arrive(seconds: float | None) -> Any:
         if failed:
             raise failed[0]
         _await(group, number, title, arrival, group.seconds() if seconds is None else seconds, said)
-        return arrival.result
+        result, arrival.result = arrival.result, None  # which the group would keep
+        return result
 
     failed: list[Exception] = []
     if SPANNING:  # see Note [One at a time]

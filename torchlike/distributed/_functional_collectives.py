@@ -3,7 +3,7 @@
 from typing import Any
 
 import torchlike.distributed as dist
-from torchlike._core.tensor.tensor import Tensor
+from torchlike._core.tensor.tensor import Tensor, contiguous_format
 from torchlike.autograd.function import Function
 from torchlike.distributed import ReduceOp
 from torchlike.distributed._calls import functional
@@ -52,12 +52,26 @@ class _SumsOnly(Function):
 
     @staticmethod
     def forward(ctx: Any, op: ReduceOp, name: str, tensor: Tensor) -> Tensor:
-        ctx.op, ctx.name = op, name
+        ctx.op, ctx.caller = op, name
         return tensor.view_as(tensor)
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> Any:
-        raise RuntimeError(f"{ctx.name} backward only supports 'sum' reduction, got {ctx.op.name.lower()!r}")
+        raise RuntimeError(f"{ctx.caller} backward only supports 'sum' reduction, got {ctx.op.name.lower()!r}")
+
+
+class _Broadcast(Function):
+    """The tensor of a process; as in PyTorch each process keeps the gradient that it has."""
+
+    @staticmethod
+    def forward(ctx: Any, src: int, group: Any, tensor: Tensor) -> Tensor:
+        out = tensor.detach().clone(memory_format=contiguous_format)
+        dist.broadcast(out, src, group)
+        return out
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> Any:
+        return None, None, grad
 
 
 def _reduced(tensor: Tensor, op: ReduceOp, name: str) -> Tensor:
@@ -72,8 +86,12 @@ def wait_tensor(tensor: Tensor) -> Tensor:
 @functional("all_reduce")
 def all_reduce(self: Tensor, reduceOp: str, group: Any, tag: str = "") -> Tensor:  # noqa: N803
     """The reduction "sum", "avg", "max"... of the tensors of all processes."""
-    op = _op(reduceOp)
-    return _reduced(F.all_reduce(self, op, _meant(group)), op, "all_reduce")
+    return _all_reduced(self, reduceOp, group, "all_reduce")
+
+
+def _all_reduced(tensor: Tensor, reduce_op: str, group: Any, name: str) -> Tensor:
+    op = _op(reduce_op)
+    return _reduced(F.all_reduce(tensor, op, _meant(group)), op, name)
 
 
 @functional("all_gather_into_tensor")
@@ -97,13 +115,14 @@ def reduce_scatter_tensor(self: Tensor, reduceOp: str, scatter_dim: int, group: 
 
 @functional("broadcast")
 def broadcast(self: Tensor, src: int, group: Any, tag: str = "") -> Tensor:
-    """The tensor of the process ``src``."""
-    return F.broadcast(self, src, _meant(group))
+    """The tensor of the process ``src``; a gradient stays in its process, where ``nn.functional`` brings all to src."""
+    return _Broadcast.apply(src, _meant(group), self)
 
 
+@functional("all_reduce")
 def all_reduce_coalesced(self: list[Tensor], reduceOp: str, group: Any, tag: str = "") -> list[Tensor]:  # noqa: N803
     """:func:`all_reduce` of each."""
-    return [all_reduce(t, reduceOp, group) for t in self]
+    return [_all_reduced(t, reduceOp, group, "all_reduce_coalesced") for t in self]
 
 
 def all_gather_into_tensor_coalesced(self: list[Tensor], group: Any, tag: str = "") -> list[Tensor]:

@@ -41,7 +41,7 @@ class ProcessGroup:
         self.ranks, self._me, self._backend, self.group_name, self.timeout = ranks, me, backend, name, timeout
         self.lock = threading.RLock()
         self.calls = itertools.count(1)
-        self.latest: Any = None  # the collective that this process began last
+        self.latest: Any = None  # waits for the collective that this process began last
         self.sent: dict[Any, Any] = {}  # numbers of messages from one process to another
         self.seen: set[Any] = set()  # collectives that all ranks have been seen to do alike
         self.board: Any = None  # of what ranks on this machine begin, once there is one; False where there cannot be
