@@ -353,6 +353,18 @@ REFUSED = [
     "t.signal.windows.kaiser(0.5)",
     "t.constant_pad_nd(t.ones(2), (1, 1), 1j)",
     "t.histogramdd(t.ones(5, 2), [3, 4.5])",
+    *[f"F.{f}, eps=None)" for f in ("layer_norm(t.ones(2), (2,)", "group_norm(t.ones(2, 4), 2")],
+    "F.instance_norm(t.ones(2, 3, 4), eps=None)",
+    "F.instance_norm(t.ones(2, 3, 4), t.ones(3), t.ones(3), momentum=None)",
+    *[f"F.local_response_norm(t.ones(1, 2, 4), 2, {name}=None)" for name in ("alpha", "beta", "k")],
+    *[f"F.{f}(t.ones(2), None)" for f in ("leaky_relu", "elu", "celu", "softplus", "hardshrink", "softshrink")],
+    "F.threshold(t.ones(2), None, 1)",
+    "t.addcmul(t.ones(2), t.ones(2), t.ones(2), value=None)",
+    "t.add(t.ones(2), t.ones(2), alpha=None)",
+    "t.lerp(t.ones(2), t.ones(2), None)",
+    "t.addmm(t.ones(2, 2), t.ones(2, 2), t.ones(2, 2), beta=None)",
+    "t.renorm(t.ones(2, 2), None, 0, 1.0)",
+    "t.dist(t.ones(2), t.ones(2), None)",
     *[
         case.format("True")
         for case in (

@@ -67,6 +67,18 @@ def refuse_devices(name: str, values: Iterable[Any]) -> NoReturn:
     ) from None
 
 
+_NUMBERS = {"float": "float", "Scalar": "Number", "int": "int", "SymInt": "int"}
+
+
+def _demand_numbers(op: Kernel, values: Values) -> None:
+    """Refuse None in the place of a number, as of a setting that was never set."""
+    for arg, v in zip(getattr(op.declaration, "dynamic", ()), values, strict=False):
+        if v is None and arg.kind in _NUMBERS and not arg.optional:
+            raise TypeError(
+                f"{op.name.lstrip('_')}(): argument '{arg.name}' must be {_NUMBERS[arg.kind]}, not NoneType"
+            ) from None
+
+
 def translate(op: Kernel, static: Static, values: Values, error: Exception) -> Any:
     """The inferred result if a value is abstract; otherwise raise ``error`` as PyTorch would."""
     if any(type(v) is Abstract for v in values) and (isinstance(error, TypeError) or "__jax_array__" in str(error)):
@@ -83,6 +95,8 @@ def translate(op: Kernel, static: Static, values: Values, error: Exception) -> A
         return sparse.LAYER.run(op, static, values)
     if on_several_devices(error):
         refuse_devices(op.name, values)
+    if isinstance(error, ValueError | TypeError) and "None" in str(error):
+        _demand_numbers(op, values)
     error = exhausted.told(error)
     if notes := getattr(error, "__notes__", None):  # jax's remark on its frames; the message is to end the error
         notes[:] = [note for note in notes if JAX_NOTE not in note]
