@@ -1,6 +1,7 @@
 """Gradients of and through sparse tensors, and training with them, as PyTorch's."""
 
 import pytest
+import torch
 from both import agree
 from sparse_kit import C, D, H, M, S, U, cases, leaf, same
 
@@ -300,3 +301,65 @@ def test_gradients_of_products_that_are_not_sums(how):
         return t.autograd.grad(t.sparse.mm(s, m, how).pow(2).sum(), (s, m))
 
     same(run)
+
+
+@pytest.mark.parametrize("beta, alpha", [(1.0, 1.0), (0.5, 2.0), (0.0, -1.0)])
+def test_sampled_addmm(beta, alpha):
+    def f(t):
+        a, b = t.arange(4.0).reshape(2, 2).requires_grad_(), t.arange(6.0).reshape(2, 3).requires_grad_()
+        c = leaf(C(t))
+        y = t.sparse.sampled_addmm(c, a, b, beta=beta, alpha=alpha)
+        (y.to_dense() * D(t)).sum().backward()
+        return y, y.grad_fn, c.grad, a.grad, b.grad
+
+    same(f)
+
+
+@pytest.mark.parametrize("t", [torch, torchlike], ids=["torch", "torchlike"])
+@pytest.mark.parametrize("dtype", ["float64", "complex128"])
+def test_gradcheck_of_sampled_addmm(t, dtype):
+    kind = getattr(t, dtype)
+    factor, beta, alpha = (0.5 + 0.25j, 2 - 1j, 0.5 + 1j) if kind.is_complex else (0.5, 2, 0.5)
+    a = t.arange(1, 5).reshape(2, 2).to(kind).requires_grad_()
+    b = t.arange(1, 7).reshape(2, 3).to(kind).mul(factor).requires_grad_()
+
+    def f(a, b):
+        return t.sparse.sampled_addmm(C(t).to(kind), a, b, beta=beta, alpha=alpha).to_dense()
+
+    assert t.autograd.gradcheck(f, (a, b))
+
+
+OUTS = {
+    "the same places": lambda t: C(t) * 0,
+    "other places": lambda t: t.eye(2, 3).to_sparse_csr(),
+    "another size": lambda t: t.eye(4).to_sparse_csr(),
+    "dense": lambda t: t.eye(2, 3),
+    "float64": lambda t: C(t).double(),
+}
+
+
+@pytest.mark.parametrize("out", OUTS.values(), ids=OUTS)
+def test_sampled_addmm_into(out):
+    def f(t):
+        o = out(t)
+        r = t.sparse.sampled_addmm(C(t), t.ones(2, 2), D(t), beta=2.0, out=o)
+        return r is o, o, o._version
+
+    same(f, refuses=out in (OUTS["dense"], OUTS["float64"]))
+
+
+@cases(
+    lambda t: t.addmm(D(t), t.ones(2, 2).to_sparse_csr(), C(t), beta=2, alpha=3),
+    lambda t: t.sparse.addmm(D(t), t.ones(2, 2), D(t)),
+    lambda t: (C(t) * (1 + 2j)).conj_physical(),
+)
+def test_products_and_conjugates(f):
+    same(f)
+
+
+@cases(
+    lambda t: t.zeros(0, 2, 2).to_sparse_csr(),
+    lambda t: t.zeros(2, 0, 2, 2).to_sparse(layout=t.sparse_bsc, blocksize=(1, 1)),
+)
+def test_batches_of_no_matrices(f):
+    same(f, refuses=True)

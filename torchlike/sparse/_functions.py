@@ -9,13 +9,14 @@ import numpy as np
 from torchlike._base import dtypes
 from torchlike._base.dims import wrap_dim
 from torchlike._base.dtypes import dtype as DType
+from torchlike._base.state import state
 from torchlike._core.conversion.convert import host
 from torchlike._core.dispatch.bind import FUNCTIONS
 from torchlike._core.overrides.torch_function import publish as _publish
 from torchlike._core.sparse import products, shapes, structure
-from torchlike._core.sparse.rules import recorded
-from torchlike._core.sparse.structure import with_values
+from torchlike._core.sparse.rules import recorded, written
 from torchlike._core.sparse.value import Compressed, coo_of, layout_name, put_on, unsupported, value
+from torchlike._core.tensor.mutation import write
 from torchlike._core.tensor.tensor import Tensor, sparse_csr, strided
 
 
@@ -75,6 +76,8 @@ def _reduced(mat1: Tensor, mat2: Tensor, reduce: str) -> Tensor:
 
 def addmm(mat: Tensor, mat1: Tensor, mat2: Tensor, *, beta: float = 1.0, alpha: float = 1.0) -> Tensor:
     """``beta * mat + alpha * (mat1 @ mat2)`` with ``mat1`` sparse, whose gradient has its places only."""
+    if value(mat1) is None and value(mat2) is None and value(mat) is None:
+        return FUNCTIONS["addmm"](mat, mat1, mat2, beta=beta, alpha=alpha)
     return recorded("SparseAddmmBackward0", products.sparse_addmm, mat, mat1, mat2, beta, alpha)
 
 
@@ -126,12 +129,22 @@ def sampled_addmm(
     v = value(input)
     if not isinstance(v, Compressed) or v.block:
         raise RuntimeError(f"sampled_addmm: Expected self to have layout SparseCsr, got {layout_name(input)}")
-    if out is not None:
-        raise NotImplementedError("sampled_addmm(): out= is not supported for sparse tensors")
-    if any([t.requires_grad for t in (input, mat1, mat2)]):
-        raise NotImplementedError("sampled_addmm(): gradients are not supported; multiply and use sparse_mask()")
-    product = products.masked_product(mat1, mat2, input).values()
-    return with_values(input, v.values.mul(beta) + product.mul(alpha))
+    if out is not None and state.grad and any([t.requires_grad for t in (input, mat1, mat2, out)]):
+        raise RuntimeError(
+            "sparse_sampled_addmm(): functions with out=... arguments don't support automatic differentiation, but one "
+            "of the arguments requires grad."
+        )
+    result = recorded("SparseSampledAddmmBackward0", products.sampled_addmm, input, mat1, mat2, beta, alpha)
+    if out is None:
+        return result
+    if out.layout is not sparse_csr:
+        raise RuntimeError(f"sampled_addmm: Expected result to have sparse csr layout, but got {layout_name(out)}")
+    if out.dtype is not input.dtype:
+        raise RuntimeError(
+            f"sampled_addmm: Expected result and self to have the same dtype, but got {out.dtype} and {input.dtype}"
+        )
+    write(out, written(out, result, True))
+    return out
 
 
 def spdiags(diagonals: Tensor, offsets: Tensor, shape: tuple[int, int], layout: Any = None) -> Tensor:

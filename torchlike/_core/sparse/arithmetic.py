@@ -59,6 +59,11 @@ def _sub(ctx: Any, self: Any, other: Any, alpha: Any = None) -> Tensor:
 
 def _demand_same_size(self: Any, other: Any) -> None:
     left, right = (list(x.shape) if isinstance(x, Tensor) else [] for x in (self, other))
+    if left != right and isinstance(value(self), Compressed):
+        raise RuntimeError(
+            f"torch.add: Expected input tensors to have the same shape, but got tensor `self` with shape {left} and "
+            f"tensor `other` with shape {right}"
+        )
     if left != right:
         kind = "dense-sparse" if coo_of(other) else "op2-sparse"
         raise RuntimeError(
@@ -274,7 +279,7 @@ for _name in _PLAIN:
     _unary(_name)
 _unary("nan_to_num", layouts=Coo)
 _unary("angle", layouts=Compressed)
-_unary("conj_physical")
+_unary("conj_physical", lambda grad, self: [_conjugate(grad)], linear=True)
 
 
 @rule("pow.Tensor_Scalar", "_pow_special")

@@ -155,11 +155,12 @@ def _addmm(ctx: Any, self: Tensor, mat1: Tensor, mat2: Tensor, beta: Any = None,
 def _scaled_sum(self: Tensor, mat1: Tensor, mat2: Tensor, beta: Any, alpha: Any, name: str) -> Tensor:
     _demand_matrices(name, mat1, mat2)
     if value(self) is None:
-        if value(mat1) is not None and value(mat2) is not None:
-            raise unsupported(f"a dense tensor plus the product of two sparse ones: {name}", mat1, mat2)
         base = self.expand(mat1.shape[0], mat2.shape[1])
         base = zeros(base.shape, mat1) if beta == 0 else base if beta == 1 else base * beta
-        if alpha == 1:
+        both = value(mat1) is not None and value(mat2) is not None
+        if both and coo_of(mat1) is not None:
+            raise unsupported(f"a dense tensor plus the product of two sparse ones: {name}", mat1, mat2)
+        if alpha == 1 and not both:
             return multiplied(base.contiguous(), mat1, mat2, name)
         return base + multiplied(None, mat1, mat2, name) * alpha
     product = multiplied(None, mat1, mat2, name)
@@ -252,6 +253,25 @@ def masked_product(left: Tensor, right: Tensor, mask: Tensor) -> Tensor:
     if nodes.requires_grad(left) or nodes.requires_grad(right):
         return (left @ right).sparse_mask(mask)
     return with_values(mask, kernels.inner(left, right, v.indices))
+
+
+def sampled_addmm(ctx: Any, self: Tensor, mat1: Tensor, mat2: Tensor, beta: Any, alpha: Any) -> Tensor:
+    """The product of two dense matrices at the places of ``self``, added to it."""
+    first, left, right = ctx.needs_input_grad[:3]
+
+    def back(grad: Tensor, self: Tensor, mat1: Any, mat2: Any) -> list[Any]:
+        grad = grad.sparse_mask(self)
+        return [
+            grad * _conjugate(beta) if first else None,
+            grad.mm(adjoint(mat2)) * _conjugate(alpha) if left else None,
+            adjoint(mat1).mm(grad) * _conjugate(alpha) if right else None,
+            None,
+            None,
+        ]
+
+    ctx.saves(back, self.detach(), mat1 if right else None, mat2 if left else None)
+    product = value(masked_product(mat1, mat2, self)).values
+    return with_values(self, value(self).values.mul(beta) + product.mul(alpha))
 
 
 def sparse_matmul(ctx: Any, mat1: Tensor, mat2: Tensor) -> Tensor:

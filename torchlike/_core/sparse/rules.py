@@ -118,13 +118,15 @@ def _handle(call: Call) -> Any:
     return replaced(op.name, call.inputs[0], out, call.inputs, op.declaration.name in WITHIN) if writes else out
 
 
-def _written(target: Tensor, new: Tensor, within: bool) -> Any:
+def written(target: Tensor, new: Tensor, within: bool) -> Any:
     """What ``target`` holds then: where it can be, its own parts with the numbers of those of ``new``.
 
     Others may have them: ``values()``, a transpose, the tensor that ``target`` was made of.
     """
     old, made = value(target), value(new)
     if old is None or not (within or isinstance(old, Compressed)) or type(old) is not type(made):
+        return value_of(new)
+    if old.shape != made.shape:
         return value_of(new)
     names = [name for name in ("indices", "compressed", "plain", "values") if hasattr(old, name)]
     pairs = [(getattr(old, name), getattr(made, name)) for name in names]
@@ -150,7 +152,7 @@ def replaced(name: str, target: Tensor, new: Tensor, inputs: Sequence[Any] = (),
     if new._rg and target._diff is not None:
         raise unsupported(f"into a view that requires grad {name}", *inputs)
     edge, records = new._edge, new._rg
-    write(target, _written(target, new, within))
+    write(target, written(target, new, within))
     if records:
         nodes.new_history(target, edge)
     return target

@@ -72,12 +72,7 @@ def _turned(name: str, t: Tensor, v: Compressed, dims: Sequence[int]) -> Tensor:
         return fresh(Compressed(v.layout, alias(v.compressed), alias(v.plain), alias(v.values), v.shape, v.within))
     n = len(v.batch)
     for dim, other in enumerate(dims):
-        kinds = ["Batch" if d < n else "Sparse" for d in (dim, other)]
-        if kinds[0] != kinds[1]:
-            raise RuntimeError(
-                f"{name}(): can only transpose dimensions of the same type (Batch, Sparse, Dense), got "
-                f"{dim}({kinds[0]}) and {other}({kinds[1]})"
-            )
+        _demand_kind(name, v, dim, other)
     order = list(dims[:n])
     compressed, plain, values = [
         x.permute([*order, *range(n, x.ndim)]) if order != list(range(n)) else x
@@ -87,6 +82,15 @@ def _turned(name: str, t: Tensor, v: Compressed, dims: Sequence[int]) -> Tensor:
     values = values.transpose(n + 1, n + 2) if turned and v.block else values
     layout = _TURNED[v.layout] if turned else v.layout
     return fresh(Compressed(layout, compressed, plain, values, [v.shape[d] for d in dims], v.within))
+
+
+def _demand_kind(name: str, v: Compressed, dim: int, other: int) -> None:
+    kinds = ["Batch" if d < len(v.batch) else "Sparse" for d in (dim, other)]
+    if kinds[0] != kinds[1]:
+        raise RuntimeError(
+            f"{name}(): can only transpose dimensions of the same type (Batch, Sparse, Dense), got "
+            f"{dim}({kinds[0]}) and {other}({kinds[1]})"
+        )
 
 
 @rule("t")
@@ -106,6 +110,9 @@ def _transpose(ctx: Any, self: Tensor, dim0: int, dim1: int) -> Tensor:
     dims = list(range(self.ndim))
     a, b = wrap_dim(dim0, self.ndim), wrap_dim(dim1, self.ndim)
     dims[a], dims[b] = b, a
+    v = value(self)
+    if isinstance(v, Compressed) and not v.dense:
+        _demand_kind("transpose", v, a, b)
     ctx.saves(lambda grad: [grad.transpose(dim0, dim1)])
     return _permuted("transpose", self, dims)
 

@@ -163,6 +163,9 @@ def compress(v: Coo, layout: Any, block: Sequence[int] = ()) -> Compressed:
 
     RuntimeError for a batch of matrices of which one has more entries than another.
     """
+    if 0 in v.shape[:-2] and v.sparse_dim > 2:
+        name = str(layout).rpartition("_")[2]
+        raise RuntimeError(f"to_sparse_{name}: Expected product of batch dimensions to be non-zero.")
     if block:
         return _blocked(v, layout, block)
     if v.sparse_dim > 2:
