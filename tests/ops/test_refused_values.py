@@ -353,6 +353,11 @@ REFUSED = [
     "t.signal.windows.kaiser(0.5)",
     "t.constant_pad_nd(t.ones(2), (1, 1), 1j)",
     "t.histogramdd(t.ones(5, 2), [3, 4.5])",
+    *[
+        f"t.embedding_renorm_(t.ones({shape}), t.tensor([{index}]), 1.0, 2.0)"
+        for shape, index in (("5, 3", 5), ("5, 3", -6), ("5, 3", 1.0), ("5, 3", True), ("5,", 1), ("2, 2, 2", 1))
+    ],
+    "F.multilabel_soft_margin_loss(t.ones(()), t.ones(()))",
     *[f"F.{f}, eps=None)" for f in ("layer_norm(t.ones(2), (2,)", "group_norm(t.ones(2, 4), 2")],
     "F.instance_norm(t.ones(2, 3, 4), eps=None)",
     "F.instance_norm(t.ones(2, 3, 4), t.ones(3), t.ones(3), momentum=None)",
@@ -546,6 +551,14 @@ TAKEN = [
         for y in ("-3", "t.tensor([3.0, -3, 3, 0], dtype=t.float16)")
     ],
     "t.bincount(t.tensor([1, 2], dtype=t.int8), minlength=300)",
+    *[
+        f"t.round(F.multilabel_soft_margin_loss(t.ones({a}), t.ones({b}), {w}, reduction='none'), decimals=4)"
+        for a, b, w in (
+            ("3", "2, 3", None), ("2, 3", "1, 2, 3", None), ("1, 2, 3", "2, 3", None),
+            ("2, 3", "2, 3", "t.ones(1, 2, 3)"),
+        )
+    ],  # fmt: skip
+    "t.embedding_renorm_(t.ones(5, 3), t.tensor([-1, 2], dtype=t.int32), 1.0, 2.0).round(decimals=5)",
     "t.bincount(t.tensor([1, 127], dtype=t.int8))",
     "t.istft(t.ones(5, 3, dtype=t.complex64), 8, window=t.ones(8).long())",
     "t.istft(t.ones(5, 3, dtype=t.complex64), 8, window=t.ones(8) > 0)",

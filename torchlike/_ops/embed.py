@@ -7,16 +7,29 @@ import numpy as np
 from torchlike._base.dtypes import from_np
 from torchlike._decl.op import op
 from torchlike._ops._axes import refuse
-from torchlike._ops._elementwise import widely
+from torchlike._ops._elementwise import scalar_name, widely
 from torchlike._ops.distance import norm_along
 
 MODES = ("sum", "mean", "max")
 
 
+def _check_rows(self, indices, **_):
+    n = self.shape[0] if self.ndim else 0
+    bad = jnp.any((indices < -n) | (indices >= n)) if indices.dtype.kind == "i" else False
+    return bad, lambda: IndexError(f"embedding_renorm: index out of range for a table of {n} rows")
+
+
 @op("embedding_renorm(Tensor self, Tensor indices, float max_norm, float norm_type) -> Tensor",
-    variants="function inplace", static="norm_type", vjp={})  # fmt: skip
+    variants="function inplace", static="norm_type", vjp={}, check=_check_rows)  # fmt: skip
 def embedding_renorm(self, indices, max_norm, norm_type):
     """``self`` with the rows at ``indices`` scaled down to a norm of at most ``max_norm``."""
+    if self.ndim != 2:
+        raise RuntimeError(f"embedding_renorm: Expected 2-dimensional tensor, but got {self.ndim}-dimensional tensor")
+    if indices.dtype not in (jnp.int64, jnp.int32):
+        raise RuntimeError(
+            "embedding_renorm: Expected tensor for argument #2 'indices' to have one of the following scalar types: "
+            f"Long, Int; but got {scalar_name(indices)}"
+        )
     used = jnp.zeros(self.shape[0], bool).at[indices.reshape(-1)].set(True)
     norms = norm_along(self, float(norm_type), (1,))
     limit = jnp.asarray(max_norm).astype(norms.dtype)

@@ -528,4 +528,6 @@ def multilabel_soft_margin_loss(self, target, weight):
     losses = t * _softplus_of_minus(x) + (1 - t) * _softplus_of_minus(-x)
     if weight is not None:
         losses = losses * weight
-    return jnp.sum(losses, -1) / self.shape[-1]
+    if not self.ndim:
+        raise IndexError("multilabel_soft_margin_loss: Dimension specified as -1 but tensor has no dimensions")
+    return jnp.sum(losses, self.ndim - 1) / self.shape[-1]  # of the input's last, whatever it broadcasts to
