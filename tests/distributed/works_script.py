@@ -71,9 +71,9 @@ def a_sum_that_nobody_waits_for(rank):
     y = t.ones(2)
     d.all_reduce(y)
     end = time.monotonic() + 10
-    while x[0].item() != 2 and time.monotonic() < end:
+    while x.tolist() != [2.0] * 3 and time.monotonic() < end:
         time.sleep(0.002)
-    return x.tolist(), y.tolist(), work.is_completed()
+    return x.tolist(), y.tolist(), polled(work)
 
 
 @case
@@ -168,6 +168,36 @@ def a_callback_that_fails(rank):
         begun(rank)[1].get_future().then(lambda done: 1 / 0).wait()
     except RuntimeError as error:
         return "ZeroDivisionError" in str(error)
+
+
+@case
+def of_inference(rank):
+    found = []
+    for is_later in (False, True):
+        with t.inference_mode():
+            x, y = t.ones(4, 4), t.ones(3)
+            rows = t.zeros(2, 3)
+            work = d.all_reduce(x[1], async_op=is_later)
+            if is_later:
+                work.wait()
+            d.all_gather([*rows.unbind(0)], y * (rank + 1))
+        d.all_reduce(x[2])
+        d.broadcast(y, 1)
+        found.append([x.tolist(), y.tolist(), rows.tolist(), x.is_inference()])
+    return found
+
+
+@case
+def of_views_with_a_history(rank):
+    x, leaf = t.ones(3, requires_grad=True), t.ones(3, requires_grad=True)
+    y = x * 1
+    d.all_reduce(y[1:])
+    y.sum().backward()
+    with t.no_grad():
+        d.all_reduce(leaf[1:])
+    with t.autocast("cpu", dtype=t.bfloat16):
+        d.all_reduce(z := t.ones(3))
+    return y.tolist(), x.grad.tolist(), leaf.tolist(), z.tolist(), str(z.dtype)
 
 
 def waited(x):

@@ -20,7 +20,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from torchlike._base.state import no_grad, state
+from torchlike._base.state import inference_mode, no_grad, state
 from torchlike._core.tensor.mutation import write
 from torchlike._core.tensor.tensor import Tensor, array_of, wrap
 from torchlike._executor.immediate import uploaded
@@ -186,7 +186,7 @@ def assign(t: Tensor, array: Any) -> None:
     if t._view is None and not state.active and array.shape == t.shape:
         write(t, array)
         return
-    with no_grad():
+    with inference_mode() if t.is_inference() else no_grad():  # it may be another thread than the caller's
         t.detach().copy_(wrap(array))
 
 
