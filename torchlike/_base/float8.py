@@ -16,7 +16,7 @@ def converted(x: Any, dtype: np.dtype, xp: Any = np) -> Any:
     number and its least for 0.
     """
     dtype = np.dtype(dtype)
-    if dtype.name not in NAMES or x.dtype == dtype:
+    if dtype.isbuiltin == 1 or dtype.name not in NAMES or x.dtype == dtype:  # numpy makes the name anew, in 1 us
         return x.astype(dtype)
     if x.dtype.kind in "biu" or x.dtype.itemsize <= 2:  # XLA rounds some half numbers to twice what they are
         x = x.astype(np.float32)
