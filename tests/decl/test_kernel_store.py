@@ -6,6 +6,7 @@ import sqlite3
 import subprocess
 import sys
 import threading
+import time
 
 import jax
 import jax.numpy as jnp
@@ -164,6 +165,27 @@ def test_versions_sources_flags_and_the_processor_are_in_the_key(monkeypatch):
         with monkeypatch.context() as undo:
             undo.setattr(*change)
             assert identity._fixed.__wrapped__() != before
+
+
+def test_a_source_of_the_same_size_and_time_is_read_again(tmp_path, monkeypatch):
+    monkeypatch.setattr(identity, "STORE", store.Store(tmp_path / "store"))
+    inner = tmp_path / "package" / "inner"
+    inner.mkdir(parents=True)
+    files = [tmp_path / "package" / "a.py", inner / "b.py"]
+    for file in files:
+        file.write_text("x = 1")
+    seen = [identity._sources(str(tmp_path / "package"))]
+    assert identity._sources(str(tmp_path / "package")) == seen[0]
+    for file in files:
+        times = file.stat()
+        time.sleep(0.02)  # the clock of a file system ticks
+        file.write_text("x = 2")
+        os.utime(file, ns=(times.st_atime_ns, times.st_mtime_ns))
+        seen.append(identity._sources(str(tmp_path / "package")))
+    (tmp_path / "package" / "c.py").write_text("")
+    seen.append(identity._sources(str(tmp_path / "package")))
+    assert len(set(seen)) == 4
+    identity.STORE.close()
 
 
 def test_what_has_no_name_is_compiled_and_not_kept(kept):

@@ -1,7 +1,10 @@
 """gather, scatter, index_add and their kin, masks and embeddings, against PyTorch."""
 
+import math
+
 import numpy as np
 import pytest
+from both import agree_error
 from oracle import check, check_error
 
 import torchlike
@@ -154,6 +157,16 @@ def test_dtypes(dtype):
         t.scatter(x, 1, t.tensor(AT), 1), x.index_fill(0, t.tensor([0]), 1), t.put(x, t.tensor([1]), s[0, :1], True),
         x.masked_fill(t.tensor(MASK), 1), t.scatter_reduce(x, 1, t.tensor(AT), s, "prod"),
     ], x, s, grad=False, jit=False)  # fmt: skip
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16"])
+@pytest.mark.parametrize("number", [-math.inf, math.inf, math.nan, 3e38, -3, 10**18, 1e300, True])
+def test_numbers_that_fill(dtype, number):
+    x = X.astype(dtype)
+    if dtype == "float16" and 65504 < abs(number) < math.inf or dtype == "float32" and 3.5e38 < abs(number) < math.inf:
+        agree_error(lambda t: t.tensor(x).masked_fill(t.tensor(MASK), number), "without overflow")
+    else:
+        check(lambda t, x: x.masked_fill(t.tensor(MASK), number), x, grad=False, jit=False)
 
 
 # -- masks ---------------------------------------------------------------------------------------

@@ -20,8 +20,7 @@ import hashlib
 import os
 import platform
 import sys
-from collections.abc import Iterable
-from pathlib import Path
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import jax
@@ -32,6 +31,7 @@ from torchlike._base import dtypes
 from torchlike._base.home import home
 from torchlike._decl import settings
 from torchlike._decl.derive import Kernel
+from torchlike._executor.store import STORE
 
 if TYPE_CHECKING:
     from torchlike._decl.typed import Identity
@@ -156,9 +156,27 @@ def _processor() -> str:
     return "\n".join(line for line in first.splitlines() if line.startswith(("model name", "flags", "Features")))
 
 
-def _sources() -> str:
-    """A digest of the package's own code."""
-    root, found = Path(__file__).parent.parent, hashlib.blake2b(digest_size=16)
-    for file in sorted(root.rglob("*.py")):
-        found.update(str(file.relative_to(root)).encode() + b"\0" + file.read_bytes())
-    return found.hexdigest()
+def _sources(root: str = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))) -> str:
+    """A digest of the package's own code, which is read only where a file has another size or time than before."""
+    files = sorted(_files(root, ""))
+    key = f"sources|{root}|{hashlib.blake2b(repr(files).encode(), digest_size=16).hexdigest()}"
+    kept = STORE.get(key)
+    if kept is None:
+        found = hashlib.blake2b(digest_size=16)
+        for name, *_ in files:
+            with open(os.path.join(root, name), "rb") as file:
+                found.update(name.encode() + b"\0" + file.read())
+        kept = found.hexdigest()
+        STORE.put(key, kept)
+    return kept
+
+
+def _files(folder: str, prefix: str) -> Iterator[tuple[Any, ...]]:
+    """The name, size and times of each file of Python below a folder; nobody sets back that of its last change."""
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            if entry.name.endswith(".py"):
+                facts = entry.stat()
+                yield prefix + entry.name, facts.st_size, facts.st_mtime_ns, facts.st_ctime_ns
+            elif entry.is_dir():
+                yield from _files(entry.path, f"{prefix}{entry.name}/")

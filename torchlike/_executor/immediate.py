@@ -25,6 +25,7 @@ from torchlike._executor.compiling import aligned
 from torchlike._executor.kernels import jit
 from torchlike._executor.pending import Pending, all_settled, place_of, settled, trace_state_clean
 from torchlike._executor.rows import Rows
+from torchlike._executor.spread import layout_of
 
 if TYPE_CHECKING:
     from torchlike._decl.derive import Kernel
@@ -235,6 +236,20 @@ def adopted(array: np.ndarray, device: jax.Device | None = None, wide: bool = Tr
         return jax.device_put(array, device)
     aval = jax.core.ShapedArray(array.shape, array.dtype)
     return batched_device_put(aval, place, [array], list(place.device_set), committed=device is not None)
+
+
+def full(shape: tuple[int, ...], number: Any, dtype: Any, like: Value = None) -> Any:
+    """An array of one number, without a kernel, laid out as ``like`` where that is of its shape and spread.
+
+    No device ever has more of it than its own part, and where ``like`` is a shape alone this is one too.
+    """
+    sharding = layout_of(like) if like is not None and like.shape == shape else None
+    if like.__class__ is Abstract:
+        return Abstract(shape, dtype, sharding=sharding)
+    if sharding is None:
+        return uploaded(np.full(shape, number, dtype))
+    part = np.full(sharding.shard_shape(shape), number, dtype)
+    return jax.make_array_from_callback(shape, sharding, lambda index: part)
 
 
 def where(values: Iterable[Any]) -> jax.Device | None:

@@ -11,7 +11,6 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import jax
-import numpy as np
 from jax.experimental.layout import Format, Layout
 from jax.sharding import NamedSharding, PartitionSpec, Sharding, SingleDeviceSharding
 
@@ -132,20 +131,6 @@ def told(program: Callable[..., Any], *values: Any) -> Any:
 def _mover(sharding: Sharding) -> Callable[..., Any]:
     """The program that jax runs to lay a spread array out otherwise."""
     return jax.jit(lambda x: x, out_shardings=sharding)
-
-
-def full(shape: tuple[int, ...], number: Any, dtype: Any, like: Value = None) -> Any:
-    """An array of one number, without a kernel, laid out as ``like`` where that is of its shape and spread.
-
-    No device ever has more of it than its own part, and where ``like`` is a shape alone this is one too.
-    """
-    sharding = layout_of(like) if like is not None and like.shape == shape else None
-    if like.__class__ is Abstract:
-        return Abstract(shape, dtype, sharding=sharding)
-    if sharding is None:
-        return jax.device_put(np.full(shape, number, dtype))
-    part = np.full(sharding.shard_shape(shape), number, dtype)
-    return jax.make_array_from_callback(shape, sharding, lambda index: part)
 
 
 def copy_here(value: Value) -> Any:

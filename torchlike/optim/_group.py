@@ -20,7 +20,7 @@ from torchlike._core.tensor.memory_order import apart, restride
 from torchlike._core.tensor.mutation import wholes, write
 from torchlike._core.tensor.tensor import Tensor, carried, carry, fresh, value_of, wrap
 from torchlike._decl.derive import Derived
-from torchlike._executor import fused, spread
+from torchlike._executor import fused, immediate, spread
 from torchlike._executor.sparse import LAYER
 from torchlike._executor.spread import on_several_devices
 from torchlike._functions.amp import unscale_unless
@@ -35,9 +35,9 @@ def _kept(shape, number, dtype, like=None):
     """A state tensor of one number, for which no kernel has to be compiled, over the devices of ``like``."""
     capture = state.capture
     if capture is None:
-        return wrap(spread.full(shape, number, dtype.np, None if like is None else like._storage.value))
+        return wrap(immediate.full(shape, number, dtype.np, None if like is None else like._storage.value))
     with jax.ensure_compile_time_eval():
-        t = wrap(spread.full(shape, number, dtype.np, None if like is None else capture.outside(like)))
+        t = wrap(immediate.full(shape, number, dtype.np, None if like is None else capture.outside(like)))
     capture.adopt(t._storage)
     return t
 

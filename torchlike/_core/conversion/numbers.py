@@ -43,8 +43,9 @@ def fitting(dtype: dtype, number: Any) -> Any:
     if dtype in dtypes.QUANTIZED:
         return number
     kind = dtype.np.kind
-    if number.__class__ is float and (kind == "f" and dtype.itemsize >= 4 and -3.4e38 < number < 3.4e38):
-        return number
+    if number.__class__ in REAL and kind == "f" and dtype.itemsize >= 4:
+        if -3.4e38 < number < 3.4e38 or number in _INFINITE:
+            return number
     if isinstance(number, np.generic):
         number = number.item()
     if kind == "b":
@@ -82,6 +83,7 @@ def _whole(dtype: dtype, number: Any) -> tuple[bool, Any]:
 
 
 REAL = frozenset((int, float))
+_INFINITE = frozenset((math.inf, -math.inf))
 _HALVES = frozenset((dtypes.float16, dtypes.bfloat16))
 
 
