@@ -223,3 +223,14 @@ def test_changes_of_views_that_gradients_would_follow():
 def test_lists_without_entries(layout):
     values = [[[]]] if layout[0] == "b" else []
     same(lambda t: getattr(t, f"sparse_{layout}_tensor")([0, 0], [], values, (2, 2)).values())
+
+
+@pytest.mark.parametrize("kind, options", [("csr", {}), ("bsr", {"blocksize": (2, 2)})])
+def test_transposed_batches_are_copies(kind, options):
+    def f(t):
+        a = t.ones(2, 3, 4, 4).to_sparse(layout=getattr(t, f"sparse_{kind}"), **options)
+        b = a.transpose(0, 1)
+        b.values().mul_(10)
+        return a.values().sum(), b.values().sum(), b.values().stride()
+
+    same(f)

@@ -75,7 +75,7 @@ def _turned(name: str, t: Tensor, v: Compressed, dims: Sequence[int]) -> Tensor:
         _demand_kind(name, v, dim, other)
     order = list(dims[:n])
     compressed, plain, values = [
-        x.permute([*order, *range(n, x.ndim)]) if order != list(range(n)) else x
+        x.permute([*order, *range(n, x.ndim)]).contiguous() if order != list(range(n)) else x
         for x in map(alias, (v.compressed, v.plain, v.values))
     ]
     turned = dims[n] != n
