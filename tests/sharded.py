@@ -366,7 +366,7 @@ def constraints_in_a_compiled_function():
 def parts_of_what_starts(compiled):
     """The shapes of all pieces of the state that an optimizer makes in its first step."""
     p = torch.nn.Parameter(sharding.shard(torch.ones(16, 24), grid(), ("dp", "tp")))
-    optimizer, made, full = torch.optim.Adam([p]), [], _group.spread.full
+    optimizer, made, full = torch.optim.Adam([p]), [], _group.immediate.full
 
     def kept(*given):
         made.append(full(*given))
@@ -377,7 +377,7 @@ def parts_of_what_starts(compiled):
         optimizer.step()
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(_group.spread, "full", kept)
+        patch.setattr(_group.immediate, "full", kept)
         (torch.compile(step) if compiled else step)()
     assert spec(optimizer.state[p]["exp_avg"]) == P("dp", "tp")
     return {piece.data.shape for x in made if x.shape == (16, 24) for piece in x.addressable_shards}
