@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import torchlike as torch
+from torchlike._base import exhausted
 from torchlike._executor.recorded import cut
 from torchlike.interop import from_jax
 
@@ -392,3 +393,15 @@ def test_what_could_not_be_computed_is_an_error_and_no_end_of_the_process(read):
     x, weight = torch.ones(1, 4, 8, 8, 8), torch.ones(4, 4, 3, 3, 3)
     with pytest.raises(RuntimeError, match="can't allocate memory"):
         read(torch.nn.functional.conv_transpose3d(x, weight, stride=5000))
+
+
+@pytest.mark.parametrize(
+    "said, told",
+    [
+        ("RESOURCE_EXHAUSTED: Too much.\nStatistics:\n  inputs: 1 GiB", "Too much.\nStatistics:\n  inputs: 1 GiB"),
+        ("INTERNAL: Error: RESOURCE_EXHAUSTED: Out of memory allocating 8 bytes.", "Out of memory allocating 8 bytes."),
+        ("INTERNAL: Error: Out of memory allocating 8 bytes.", "Out of memory allocating 8 bytes."),
+    ],
+)
+def test_what_xla_says_of_memory_is_told_whole(said, told):
+    assert str(exhausted.told(jax.errors.JaxRuntimeError(said))).endswith(f"can't allocate memory: {told}")

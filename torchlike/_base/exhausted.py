@@ -1,5 +1,6 @@
 """The error of a device whose memory does not suffice."""
 
+import re
 from typing import TypeVar
 
 import jax
@@ -12,7 +13,8 @@ class OutOfMemoryError(RuntimeError):
 
 
 EXHAUSTED = jax.errors.JaxRuntimeError, MemoryError  # what may say so
-_TEXTS = "RESOURCE_EXHAUSTED", "Out of memory allocating"  # the second of what needs what could not be computed
+# XLA's text; the second is that of what needs what could not be computed.
+_TEXT = re.compile("RESOURCE_EXHAUSTED: (.*)|(Out of memory allocating.*)", re.DOTALL)
 E = TypeVar("E", bound=BaseException)
 
 
@@ -20,10 +22,10 @@ def told(error: E) -> E | RuntimeError:
     """PyTorch's error, by whose words programs know it, where XLA or numpy says that memory does not suffice; the rest
     of its text is theirs. Any other error as it is.
     """
-    ours = isinstance(error, jax.errors.JaxRuntimeError) and any([text in str(error) for text in _TEXTS])
-    if not (ours or isinstance(error, MemoryError)):
+    said = _TEXT.search(str(error)) if isinstance(error, jax.errors.JaxRuntimeError) else None
+    if not (said or isinstance(error, MemoryError)):
         return error
-    text = str(error).rpartition(": ")[2] if ours else str(error)
+    text = said[1] or said[2] if said else str(error)
     found = (
         RuntimeError(f"DefaultCPUAllocator: can't allocate memory: {text}") if jax.default_backend() == "cpu" else
         OutOfMemoryError(f"CUDA out of memory. {text}")

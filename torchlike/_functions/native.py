@@ -87,8 +87,6 @@ def native_batch_norm(input, weight, bias, running_mean, running_var, training, 
     """
     bools("native_batch_norm", training=training)
     momentum, eps = [as_float("native_batch_norm", n, x) for n, x in (("momentum", momentum), ("eps", eps))]
-    if training and (running_mean is None) != (running_var is None):
-        raise ValueError("running_mean and running_var must either both be None or neither be None")
     aten = ops.aten.native_batch_norm.default
     normal, mean, rstd = aten(input, weight, bias, running_mean, running_var, training, momentum, eps)
     dtype = input.dtype if weight is None else weight.dtype

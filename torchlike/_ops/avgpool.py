@@ -62,6 +62,11 @@ def _avg_pool(n, self, kernel_size, stride, padding, ceil_mode, count_include_pa
         )
     x, lead = batched(name, self, n)
     windows = Windows(name, x.shape[1:], kernel_size, stride, padding, (1,), ceil_mode)
+    if n == 3 and any([k > size for k, size in zip(windows.kernel, windows.size, strict=True)]):
+        (t, h, w), (kt, kh, kw) = windows.size, windows.kernel
+        raise RuntimeError(
+            f"{name}: input image (T: {t} H: {h} W: {w}) smaller than kernel size (kT: {kt} kH: {kh} kW: {kw})"
+        )
     exact = wide(x)
     total = _window_sums(exact, windows)
     count = np.asarray(divisor_override or _divisor(windows, count_include_pad)).astype(total.dtype)
@@ -120,10 +125,6 @@ def avg_pool3d(self, kernel_size, stride, padding, ceil_mode, count_include_pad,
 
     RuntimeError for a window that is larger than the input, whatever the padding.
     """
-    if self.ndim > 3 and any(k > n for k, n in zip(kernel_size, self.shape[-3:])):  # noqa: B905 (one for all three)
-        given, size = [" ".join(map("{}: {}".format, names, x)) for names, x in (
-            ("THW", self.shape[-3:]), (("kT", "kH", "kW"), kernel_size if len(kernel_size) > 1 else kernel_size * 3))]
-        raise RuntimeError(f"avg_pool3d: input image ({given}) smaller than kernel size ({size})")
     return _avg_pool(3, self, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
 
 

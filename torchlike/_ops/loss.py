@@ -226,8 +226,6 @@ def _bce_slope_jvp(primals, tangents):
 )
 def binary_cross_entropy(self, target, weight, reduction):
     _beside("binary_cross_entropy", self, target, weight)
-    if weight is not None:
-        weight, _ = broadcast("binary_cross_entropy", weight, self)
     return reduce(_weighted(_bce(wide(self), wide(target)), weight), reduction).astype(self.dtype)
 
 
@@ -278,11 +276,8 @@ def binary_cross_entropy_with_logits(self, target, weight, pos_weight, reduction
     if pos_weight is None:
         losses = (1 - t) * x + _softplus_of_minus(x)
     else:
-        pos, _ = broadcast("binary_cross_entropy_with_logits", wide(pos_weight), x)
-        losses = (1 - t) * x + (1 + (pos - 1) * t) * _softplus_of_minus(x)
-    if weight is not None:
-        losses = losses * broadcast("binary_cross_entropy_with_logits", wide(weight), losses)[0]
-    return reduce(losses, reduction).astype(target.dtype)
+        losses = (1 - t) * x + (1 + (wide(pos_weight) - 1) * t) * _softplus_of_minus(x)
+    return reduce(_weighted(losses, weight), reduction).astype(target.dtype)
 
 
 @op(

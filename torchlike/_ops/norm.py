@@ -176,6 +176,8 @@ def batch_norm_training(input, weight, bias, running_mean, running_var, momentum
     ``instances``: every element of the batch has statistics of its own.
     """
     name = "instance_norm" if instances else "batch_norm"
+    if (running_mean is None) != (running_var is None):
+        raise ValueError(f"{name}: running_mean and running_var must either both be None or neither be None")
     _demand_floating(input, "batch_norm")
     _check_channels(name, input, running_mean=running_mean, running_var=running_var, weight=weight, bias=bias)
     _demand_dtypes(name, input, (weight, bias, running_mean, running_var))

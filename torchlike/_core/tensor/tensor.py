@@ -135,7 +135,7 @@ class Tensor(TensorBase, Methods):
         """The shape, or the length of one dimension."""
         view = self._view
         shape = _tuple(Size, self._storage.form.shape if view is None else view.shape)
-        return shape if dim is None else shape[wrap_dim(dim if dim is True else _index(dim), len(shape))]
+        return shape if dim is None else shape[wrap_dim(_index(dim), len(shape))]
 
     def stride(self, dim: int | None = None) -> Any:
         """The strides in elements, or that of one dimension."""
@@ -145,7 +145,7 @@ class Tensor(TensorBase, Methods):
             strides = self._storage.form.codes.stride()
         else:
             strides = tuple(self._layout.strides)
-        return strides if dim is None else strides[wrap_dim(dim if dim is True else _index(dim), len(strides))]
+        return strides if dim is None else strides[wrap_dim(_index(dim), len(strides))]
 
     def storage_offset(self) -> int:
         if LAYER.used and self.is_quantized:
@@ -398,7 +398,7 @@ channels_last_3d = MemoryFormat("channels_last_3d")
 
 
 def _index(dim: Any) -> int:
-    if not hasattr(dim, "__index__"):
+    if dim is True or dim is False or not hasattr(dim, "__index__"):
         raise TypeError(f"dim must be an int, not {type(dim).__name__}")
     return dim.__index__()
 

@@ -22,8 +22,6 @@ __all__ = [
 
 
 def _normalized_by_itself(input, weight, bias, running_mean, running_var, momentum, eps, instances):
-    if (running_mean is None) != (running_var is None):
-        raise ValueError("running_mean and running_var must either both be None or neither be None")
     inputs = (input, weight, bias, running_mean, running_var, momentum, eps)
     out, _, _, mean, variance = call(ops.batch_norm_training, inputs, (instances,))
     move_statistic(running_mean, mean, not instances)
@@ -48,7 +46,6 @@ def batch_norm(input, running_mean, running_var, weight=None, bias=None, trainin
     tensor([[-1.],
             [ 1.]])
     """
-    bools("batch_norm", training=training)
     if training:
         _demand_several(input)
         if eps <= 0.0:
@@ -67,10 +64,8 @@ def _demand_several(input):
 @function("batch_norm")
 def _batch_norm(input, weight, bias, running_mean, running_var, training, momentum, eps, cudnn_enabled=False):
     """See :func:`torch.nn.functional.batch_norm`."""
-    if training.__class__ is not bool:
-        bools("batch_norm", training=training)
-    if momentum.__class__ is not float:
-        momentum = as_float("batch_norm", "momentum", momentum)
+    bools("batch_norm", training=training)
+    momentum = as_float("batch_norm", "momentum", momentum)
     if training:
         return _normalized_by_itself(input, weight, bias, running_mean, running_var, momentum, eps, False)
     for name, statistic in (("running_mean", running_mean), ("running_var", running_var)):

@@ -163,12 +163,7 @@ def _demand_channels(name, n, input):
 
 def _adaptive_avg(n, input, output_size):
     size = _adaptive_size(f"adaptive_avg_pool{n}d", n, input, output_size)
-    if n == 1 and input.dim() not in (2, 3):
-        raise RuntimeError(
-            f"Expected 2 to 3 dimensions, but got {input.dim()}-dimensional tensor for argument #1 'self' (while "
-            "checking arguments for adaptive_avg_pool1d)"
-        )
-    if size == (1,) * n:
+    if size == (1,) * n and (n > 1 or input.dim() in (2, 3)):
         out = input.mean(tuple(range(-n, 0)), keepdim=True)
         if input._view is not None and out.ndim == n + 2 and suggests_channels_last(input._layout):
             restride(out, channels_last_strides(tuple(out.shape), out.ndim))
