@@ -1,7 +1,7 @@
 """Bessel, Airy, error functions, orthogonal polynomials: values against SciPy and PyTorch, edges, errors.
 
-PyTorch's own Bessel functions of the first and second kind and its Airy function are off by up to 1e-4
-here and there; SciPy's are the measure, PyTorch's the poles, signs and dtypes.
+PyTorch's own Bessel functions of the first and second kind and its Airy function are off by up to 3e-6
+here and there, and so are these; of the others SciPy's are the measure, PyTorch's the poles, signs and dtypes.
 """
 
 import operator
@@ -30,6 +30,7 @@ SCIPY = {
     "scaled_modified_bessel_k1": scipy.special.k1e,
     "airy_ai": lambda x: scipy.special.airy(x)[0],
 }
+OFF = ["bessel_j0", "bessel_j1", "bessel_y0", "bessel_y1", "airy_ai"]
 POSITIVE = np.concatenate([np.geomspace(1e-8, 1, 50), np.linspace(0.01, 60, 400), np.geomspace(60, 600, 40)])
 EDGES = np.array([0.0, -0.0, 1e-8, 1e4, -1e4, np.inf, -np.inf, np.nan, 0.5, -0.5, 30.0, -30.0])
 POLYNOMIALS = [n for n in dir(torch.special) if "polynomial" in n]
@@ -44,11 +45,19 @@ def test_bessel_values(name):
     both_signs = name in {"bessel_j0", "bessel_j1", "modified_bessel_i0", "modified_bessel_i1", "airy_ai"}
     x = np.concatenate([POSITIVE, -POSITIVE]) if both_signs else POSITIVE
     wanted = SCIPY[name](x)
-    for dtype, tol in ((np.float64, 1e-10), (np.float32, 1e-4 if name == "airy_ai" else 2e-5)):
+    for dtype, tol in ((np.float64, 4e-6 if name in OFF else 1e-10), (np.float32, 1e-4 if name == "airy_ai" else 2e-5)):
         near = np.abs(x) <= (600 if dtype is np.float64 else 60)
         got = getattr(torchlike.special, name)(torchlike.tensor(x[near].astype(dtype))).numpy()
-        np.testing.assert_allclose(got, SCIPY[name](x[near].astype(dtype)), rtol=tol, atol=tol * 0.1)
+        np.testing.assert_allclose(got, SCIPY[name](x[near].astype(dtype)), rtol=tol, atol=tol * (0.1 if name not in OFF else 1))
     assert np.isfinite(wanted).all()
+
+
+@pytest.mark.parametrize("name", OFF)
+def test_bessel_values_are_those_of_pytorch(name):
+    x = np.concatenate([POSITIVE, [5.0, np.nextafter(5.0, 6.0), 2.09, np.nextafter(2.09, 3.0)]])
+    x = np.concatenate([x, -x]) if "_y" not in name else x
+    ours, theirs = [call(name)(t, t.tensor(x)).numpy() for t in (torchlike, torch)]
+    np.testing.assert_allclose(ours, theirs, rtol=1e-12, atol=1e-13)
 
 
 BOTH, RIGHT = np.linspace(-9.3, 9.9, 4001), np.geomspace(1e-3, 80, 4001)

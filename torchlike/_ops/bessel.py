@@ -1,10 +1,10 @@
 """Bessel functions of orders 0 and 1, and the Airy function; they have no derivatives, as in PyTorch.
 
-Small arguments: integrals of periodic functions over equidistant points, which converge geometrically
-(Bessel's integral, DLMF 10.9.2; Neumann's expansions of Y and K, DLMF 10.8.3). Large ones: Hankel's
-asymptotic expansions (DLMF 10.17, 10.40). In between, K and Ai are integrals of rapidly decaying
-functions (DLMF 10.32.9, 9.5.7), for which equidistant points converge as fast. Terms cancel: of 32 bits five digits
-would be left of some, so all is computed in 64.
+J, Y and Ai left of -2.09 are those of `cephes.py`. The others, of small arguments: integrals of periodic functions over
+equidistant points, which converge geometrically (Neumann's expansion of K, DLMF 10.8.3). Large ones: Hankel's
+asymptotic expansions (DLMF 10.40). In between, K and Ai are integrals of rapidly decaying functions (DLMF 10.32.9,
+9.5.7), for which equidistant points converge as fast. Terms cancel: of 32 bits five digits would be left of some, so
+all is computed in 64.
 """
 
 import math
@@ -13,6 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from torchlike._ops import cephes
 from torchlike._ops._elementwise import in_64_bits, unary
 
 LARGE = 25.0  # from here on the asymptotic expansions are exact to float64
@@ -44,54 +45,22 @@ def _mean(f, x, *arrays):
     return jnp.mean(f(x[..., None], *(np.asarray(a, x.dtype) for a in arrays)), -1)
 
 
-_QUADRANT = _angles(16)
 _FINE = _angles(32)
-_HALVES = np.arange(1, 33)
-# Neumann's sums over even orders 2k of (-1)^k cos(2k t) / k and of cos(2k t) / k, at the angles t.
-_ALTERNATING = (np.cos(2 * np.outer(_FINE, _HALVES)) * (-1.0) ** _HALVES / _HALVES).sum(1)
-_STEADY = (np.cos(2 * np.outer(_FINE, _HALVES[:14])) / _HALVES[:14]).sum(1)
-
-
-def _j0_small(x):
-    return _mean(lambda x, s: lax.cos(x * s), x, np.sin(_QUADRANT))
-
-
-def _j1_small(x):
-    return _mean(lambda x, s: s * lax.sin(x * s), x, np.sin(_QUADRANT))
+_HALVES = np.arange(1, 15)
+_STEADY = (np.cos(2 * np.outer(_FINE, _HALVES)) / _HALVES).sum(1)  # Neumann's sum over even orders 2k of cos(2k t) / k
 
 
 def _log_half(x):
     return lax.log(x) + (np.euler_gamma - math.log(2))  # x / 2 may be subnormal, which is 0 for XLA
 
 
-def _y0_small(x):
-    even = _mean(lambda x, s, w: w * lax.cos(x * s), x, np.sin(_FINE), _ALTERNATING)
-    return 2 / math.pi * (_log_half(x) * _j0_small(x) - 2 * even)
-
-
-def _y1_small(x):
-    even = _mean(lambda x, s, w: w * s * lax.sin(x * s), x, np.sin(_FINE), _ALTERNATING)
-    return 2 / math.pi * (_log_half(x) * _j1_small(x) - _j0_small(x) / x - 2 * even)
-
-
-def _wave(order, x):
-    """(amplitude * P, amplitude * Q, angle) of the asymptotic expansions of J and Y."""
-    a = _hankel(order)
-    signs = [(-1) ** (k // 2) * c for k, c in enumerate(a)]
-    square = x * x
-    p = _series(signs[0::2], square)
-    q = _series(signs[1::2], square) / x
-    size = math.sqrt(2 / math.pi) / lax.sqrt(x)
-    return size * p, size * q, x - (order / 2 + 0.25) * math.pi
-
-
 def _j_large(order, x):
-    p, q, angle = _wave(order, x)
+    p, q, angle = cephes.wave(order, x)
     return p * lax.cos(angle) - q * lax.sin(angle)
 
 
 def _y_large(order, x):
-    p, q, angle = _wave(order, x)
+    p, q, angle = cephes.wave(order, x)
     return p * lax.sin(angle) + q * lax.cos(angle)
 
 
@@ -103,7 +72,7 @@ def _by_size(x, limit, small, large):
 
 def _j(order, small):
     def f(x):
-        value = _by_size(lax.abs(x), LARGE, small, lambda x: _j_large(order, x))
+        value = _by_size(lax.abs(x), cephes.NEAR, small, lambda x: _j_large(order, x))
         return jnp.where(x != x, x, value * jnp.copysign(1, x).astype(x.dtype) ** order)
 
     return f
@@ -120,7 +89,7 @@ def _positive(f, at_zero):
 
 
 def _y(order, small):
-    return _positive(lambda x: _by_size(x, LARGE, small, lambda x: _y_large(order, x)), -np.inf)
+    return _positive(lambda x: _by_size(x, cephes.NEAR, small, lambda x: _y_large(order, x)), -np.inf)
 
 
 def _i(order, x):
@@ -195,24 +164,11 @@ def _airy_right(x):
     return lax.exp(-2 / 3 * x * root) * total / (math.pi * lax.sqrt(root))
 
 
-def _airy_left(x):
-    """Ai(-x) from both sides of the negative axis: 2 Re(w Ai(w x)), w = exp(i pi / 3)."""
-    root = lax.sqrt(x)
-    bend = 1 / (3 * root * lax.sqrt(root))
-    decay = np.exp(-math.sqrt(0.75) * _AIRY**2) * _AIRY_STEP
-    turn = 0.5 * _AIRY**2
-    n = len(_AIRY)
-    real = n * _mean(lambda c, w, s: w * lax.cos(c * s), bend, decay * np.cos(turn), _AIRY**3)
-    imag = -n * _mean(lambda c, w, s: w * lax.cos(c * s), bend, decay * np.sin(turn), _AIRY**3)
-    angle = math.pi / 3 - 2 / 3 * x * root
-    return 2 / (math.pi * lax.sqrt(root)) * (real * lax.cos(angle) - imag * lax.sin(angle))
-
-
 def _airy(x):
-    near = _airy_near(jnp.clip(x, -2.5, 1.5))
+    near = _airy_near(jnp.clip(x, cephes.AIRY_LEFT, 1.5))
     right = _airy_right(jnp.where(x > 1.5, x, 2))
-    left = _airy_left(jnp.where(x < -2.5, -x, 3))
-    value = jnp.where(x > 1.5, right, jnp.where(x < -2.5, left, near))
+    left = cephes.airy_left(jnp.where(x < cephes.AIRY_LEFT, -x, 3))
+    value = jnp.where(x > 1.5, right, jnp.where(x < cephes.AIRY_LEFT, left, near))
     return jnp.where(jnp.isfinite(x), value, np.nan)
 
 
@@ -232,10 +188,10 @@ _FIRST, _SECOND = "Bessel function of the first kind", "Bessel function of the s
 OPERATORS = {
     name: _declare(name, f, doc + ".", shows)
     for name, f, doc, shows in (
-        ("bessel_j0", _j(0, _j0_small), f"The {_FIRST}, of order 0", "1.0 -> 0.7652"),
-        ("bessel_j1", _j(1, _j1_small), f"The {_FIRST}, of order 1", "1.0 -> 0.4401"),
-        ("bessel_y0", _y(0, _y0_small), f"The {_SECOND}, of order 0", "1.0 -> 0.0883"),
-        ("bessel_y1", _y(1, _y1_small), f"The {_SECOND}, of order 1", "1.0 -> -0.7812"),
+        ("bessel_j0", _j(0, cephes.j0_near), f"The {_FIRST}, of order 0", "1.0 -> 0.7652"),
+        ("bessel_j1", _j(1, cephes.j1_near), f"The {_FIRST}, of order 1", "1.0 -> 0.4401"),
+        ("bessel_y0", _y(0, cephes.y0_near), f"The {_SECOND}, of order 0", "1.0 -> 0.0883"),
+        ("bessel_y1", _y(1, cephes.y1_near), f"The {_SECOND}, of order 1", "1.0 -> -0.7812"),
         ("modified_bessel_i0", lambda x: _i(0, x), f"The modified {_FIRST}, of order 0", "1.0 -> 1.2661"),
         ("modified_bessel_i1", lambda x: _i(1, x), f"The modified {_FIRST}, of order 1", "1.0 -> 0.5652"),
         ("modified_bessel_k0", _k(_k0_scaled), f"The modified {_SECOND}, of order 0", "1.0 -> 0.4210"),
