@@ -113,7 +113,7 @@ def test_printing_tensors_with_history(t):
         x.view(2, 1),
         x.unbind(0)[1],
         x.detach(),
-        x.exp().log(),
+        x.log(),
         x.clone().add_(1),
         t.nn.Parameter(x.data),
     )

@@ -17,7 +17,7 @@ from torchlike._base.bits import X64, widest
 from torchlike._base.dtypes import from_np
 from torchlike._decl.op import op
 from torchlike._decl.words import unseen
-from torchlike._ops._elementwise import broadcast
+from torchlike._ops._elementwise import broadcast, round_to
 
 _ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
 
@@ -348,10 +348,13 @@ def bernoulli_tensor(self, words, p):
 def _scaled(words, mean, std, kind):
     mean, std = broadcast("normal", jnp.asarray(mean), jnp.asarray(std))
     z = gaussian(words, mean.shape, kind)
-    scaled = z * jnp.asarray(std).astype(z.real.dtype)
-    if jnp.asarray(words).dtype != np.uint32 and kind.itemsize >= 4 and kind.kind == "f":
-        scaled = lax.reduce_precision(scaled, jnp.finfo(kind).nexp, jnp.finfo(kind).nmant)  # rounded before the sum
-    return scaled + jnp.asarray(mean).astype(kind)
+    std, mean = jnp.asarray(std).astype(z.real.dtype), jnp.asarray(mean).astype(kind)
+    if jnp.asarray(words).dtype == np.uint32 or jnp.iscomplexobj(z):
+        return z * std + mean
+    # the product is rounded before the sum, also by processors that have both in one instruction
+    if kind.itemsize < 4:
+        z, std, mean = (x.astype(np.float32) for x in (z, std, mean))
+    return (round_to(z * std, kind) + mean).astype(kind)
 
 
 def _bad_std():
