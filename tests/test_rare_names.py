@@ -392,11 +392,15 @@ def test_tensors_of_a_level_of_grad(t):
         return t._C._functorch.is_gradtrackingtensor(x), x.shape, steps._wrap_tensor_for_grad("a", level)
 
 
-def test_no_result_of_a_collective_is_still_on_its_way():
-    late = torchlike.distributed._functional_collectives.AsyncCollectiveTensor
-    assert not isinstance(torchlike.ones(2), late)
-    with pytest.raises(NotImplementedError, match="AsyncCollectiveTensor"):
-        late(torchlike.ones(2))
+@story
+def test_a_result_that_may_be_waited_for(t):
+    late = importlib.import_module(f"{t.__name__}.distributed._functional_collectives").AsyncCollectiveTensor
+    x = late(t.arange(6.0).reshape(2, 3))
+    views = [type(y).__name__ for y in (x, x.view(-1), x.t(), x[0], x.detach(), *x.unbind(), x.mul_(2))]
+    plain = [type(y).__name__ for y in (x + 1, x.clone(), x.sum(), x.wait(), x.elem, t.cat([x, x]), t.zeros_like(x))]
+    x.wait().add_(1)
+    other = type("Other", (t.Tensor,), {})
+    return views, plain, repr(x), x.wait(), isinstance(x, t.Tensor), type(x + t.ones(3).as_subclass(other)).__name__
 
 
 @pytest.mark.once

@@ -265,6 +265,20 @@ def operators_that_change_what_they_get(rank):
 
 
 @case
+def classes_of_results(rank):
+    x, group = (t.arange(4.0).reshape(2, 2) + rank).requires_grad_(), d.group.WORLD
+    found = [
+        C.all_reduce(x, "sum", group), C.all_gather_tensor(x, 0, group), C.reduce_scatter_tensor(x, "sum", 0, group),
+        C.all_to_all_single(x, None, None, group), C.broadcast(x, 0, group), *C.all_reduce_coalesced([x], "sum", group),
+        C.all_gather_tensor(x, 1, group), OPS.all_reduce(x, "sum", group.group_name),
+    ]  # fmt: skip
+    waits = [y.wait() if type(y) is not t.Tensor else y for y in found]
+    waits += [C.wait_tensor(found[0]), OPS.wait_tensor(found[0]), found[0].trigger_wait()]
+    (waits[0] * t.arange(4.0).reshape(2, 2)).sum().backward()
+    return [type(y).__name__ for y in [*found, *waits]], [told(y.detach()) for y in waits], told(x.grad)
+
+
+@case
 def messages_as_operators(rank):
     x, c, group = t.ones(3) * (rank + 1), t.zeros(2), d.group.WORLD.group_name
     y = waited(OPS.isend(x, 1, 3, group) if rank == 0 else OPS.irecv(x, 0, 3, group))

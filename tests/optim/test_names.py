@@ -94,6 +94,38 @@ def test_sparse_adam_refuses_dense_gradients(t):
     return repr(optimizer), idle, said(optimizer.step), [said(f, words) for f in wrong]
 
 
+NAN, INF = float("nan"), float("inf")
+NUMBERS = [
+    ("SGD", {"lr": NAN}), ("SGD", {"momentum": NAN}), ("SGD", {"weight_decay": NAN}), ("SGD", {"momentum": [0.5]}),
+    ("Adam", {"weight_decay": [0.5]}), ("RMSprop", {"momentum": [0.5]}), ("Muon", {"lr": NAN}),
+    ("Muon", {"momentum": NAN}), ("Muon", {"weight_decay": NAN}), ("Adafactor", {"d": NAN}), ("Adafactor", {"lr": NAN}),
+    ("Adafactor", {"beta2_decay": NAN}), ("Adafactor", {"eps": (None, NAN)}), ("Adafactor", {"weight_decay": NAN}),
+    *[("LBFGS", {"max_iter": n}) for n in (NAN, INF, 2.5, 0)],
+]  # fmt: skip
+
+
+def numbered(t, name, given):
+    """Two steps; a list stands for a tensor."""
+    p = t.nn.Parameter(t.ones(2, 2) * 3)
+    options = {k: t.tensor(v[0]) if isinstance(v, list) else v for k, v in given.items()}
+
+    def stepped():
+        optimizer = getattr(t.optim, name)([p], **options)
+        for _ in range(2):
+            optimizer.step(lambda: (optimizer.zero_grad(), ((p**2).sum() - 1).backward(), (p**2).sum().detach())[2])
+        return p.detach()
+
+    try:
+        return stepped()
+    except ValueError as error:
+        return str(error)
+
+
+@pytest.mark.parametrize(("name", "given"), NUMBERS, ids=str)
+def test_numbers_that_are_no_number(name, given):
+    agree(lambda t: numbered(t, name, given))
+
+
 @story
 def test_steps_of_other_peoples_optimizers(t):
     kit = module(t, "optimizer")

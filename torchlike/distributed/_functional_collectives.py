@@ -3,27 +3,23 @@
 from typing import Any
 
 import torchlike.distributed as dist
+from torchlike._base.state import state
 from torchlike._core.tensor.tensor import Tensor, contiguous_format
 from torchlike.autograd.function import Function
 from torchlike.distributed import ReduceOp
+from torchlike.distributed._async_tensor import AsyncCollectiveTensor, awaited, late, waits
 from torchlike.distributed._calls import functional
 from torchlike.distributed.distributed_c10d import _resolve_process_group, group_of
 from torchlike.distributed.nn import functional as F
-from torchlike.interop.refusing import refused_class
 
 __all__ = [
-    "REDUCE_OP_TO_STR", "all_gather_inplace", "all_gather_into_tensor_coalesced", "all_gather_single",
-    "all_gather_single_autograd", "all_gather_tensor", "all_gather_tensor_autograd", "all_gather_tensor_inplace",
-    "all_reduce", "all_reduce_coalesced", "all_reduce_inplace", "all_to_all_inplace", "all_to_all_single",
-    "all_to_all_single_autograd", "broadcast", "permute_tensor", "reduce_scatter_single",
+    "AsyncCollectiveTensor", "REDUCE_OP_TO_STR", "all_gather_inplace", "all_gather_into_tensor_coalesced",
+    "all_gather_single", "all_gather_single_autograd", "all_gather_tensor", "all_gather_tensor_autograd",
+    "all_gather_tensor_inplace", "all_reduce", "all_reduce_coalesced", "all_reduce_inplace", "all_to_all_inplace",
+    "all_to_all_single", "all_to_all_single_autograd", "broadcast", "permute_tensor", "reduce_scatter_single",
     "reduce_scatter_single_autograd", "reduce_scatter_tensor", "reduce_scatter_tensor_autograd",
     "reduce_scatter_tensor_coalesced", "reduce_scatter_tensor_inplace", "wait_tensor",
 ]  # fmt: skip
-
-# a result that is still on its way: all are there at once, so that nothing is one
-AsyncCollectiveTensor = refused_class(
-    "torch.distributed._functional_collectives", "AsyncCollectiveTensor", "collectives are done when they return"
-)
 
 
 def _op(name: str) -> ReduceOp:
@@ -79,10 +75,11 @@ def _reduced(tensor: Tensor, op: ReduceOp, name: str) -> Tensor:
 
 
 def wait_tensor(tensor: Tensor) -> Tensor:
-    """The tensor: it is there."""
-    return tensor
+    """The tensor as a plain one: it is there."""
+    return awaited(tensor)
 
 
+@late
 @functional("all_reduce")
 def all_reduce(self: Tensor, reduceOp: str, group: Any, tag: str = "") -> Tensor:  # noqa: N803
     """The reduction "sum", "avg", "max"... of the tensors of all processes."""
@@ -97,9 +94,11 @@ def _all_reduced(tensor: Tensor, reduce_op: str, group: Any, name: str) -> Tenso
 @functional("all_gather_into_tensor")
 def all_gather_tensor(self: Tensor, gather_dim: int, group: Any, tag: str = "") -> Tensor:
     """The tensors of all processes, one after the other along a dimension."""
-    return _joined(list(F.all_gather(self, _meant(group))), gather_dim)
+    whole = _joined(list(F.all_gather(self, _meant(group))), gather_dim)
+    return waits(whole) if gather_dim == 0 else whole
 
 
+@late
 @functional("reduce_scatter_tensor")
 def reduce_scatter_tensor(self: Tensor, reduceOp: str, scatter_dim: int, group: Any, tag: str = "") -> Tensor:  # noqa: N803
     """This process's part, along a dimension, of the reduction of the tensors of all."""
@@ -113,12 +112,14 @@ def reduce_scatter_tensor(self: Tensor, reduceOp: str, scatter_dim: int, group: 
     return _reduced(out, op, "reduce_scatter_tensor")
 
 
+@late
 @functional("broadcast")
 def broadcast(self: Tensor, src: int, group: Any, tag: str = "") -> Tensor:
     """The tensor of the process ``src``; a gradient stays in its process, where ``nn.functional`` brings all to src."""
     return _Broadcast.apply(src, _meant(group), self)
 
 
+@late
 @functional("all_reduce")
 def all_reduce_coalesced(self: list[Tensor], reduceOp: str, group: Any, tag: str = "") -> list[Tensor]:  # noqa: N803
     """:func:`all_reduce` of each."""
@@ -139,6 +140,7 @@ def reduce_scatter_tensor_coalesced(
     return [reduce_scatter_tensor(t, reduceOp, dim, group) for t, dim in zip(inputs, scatter_dim, strict=True)]
 
 
+@late
 @functional("all_to_all_single")
 def all_to_all_single(
     self: Tensor, output_split_sizes: list[int] | None, input_split_sizes: list[int] | None, group: Any, tag: str = ""
@@ -227,3 +229,20 @@ reduce_scatter_tensor_autograd = reduce_scatter_tensor
 all_gather_single = all_gather_single_autograd = all_gather_tensor
 reduce_scatter_single = reduce_scatter_single_autograd = reduce_scatter_tensor
 all_to_all_single_autograd = all_to_all_single
+
+
+def _maybe_wrap_tensor(tensor: Tensor) -> Tensor:
+    """A tensor as results are: of the class of those that may be waited for, which shares its memory."""
+    return waits(tensor.view_as(tensor))
+
+
+_wrap_tensor_autograd = _maybe_wrap_tensor
+_resolve_group = _meant
+
+
+def _resolve_group_name(group: Any, tag: str = "") -> str:
+    return _meant(group).group_name
+
+
+def _are_we_tracing() -> bool:
+    return state.capture is not None

@@ -1,8 +1,9 @@
 """``torch.ops._c10d_functional``: collectives that give new tensors, as operators that programs call by these names.
 
-They are composed of the functions of ``_functional_collectives``, and done at once: ``wait_tensor`` gives what it gets.
+They are composed of the functions of ``_functional_collectives``, and done at once; results are plain tensors.
 """
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -12,6 +13,7 @@ from torchlike._core.tensor.tensor import Tensor
 from torchlike._library.library import Library
 from torchlike.distributed import ReduceOp
 from torchlike.distributed import _functional_collectives as C
+from torchlike.distributed._async_tensor import awaited
 from torchlike.distributed._calls import functional
 
 __all__: list[str] = []
@@ -109,7 +111,7 @@ def _batch(op_list: Any, peer_list: Any, tag_list: Any, tensors: Sequence[Tensor
 
 
 def _wait(tensor: Tensor) -> Tensor:
-    return tensor
+    return C.wait_tensor(tensor)
 
 
 def _into(out: Tensor, found: Tensor) -> Tensor:
@@ -146,11 +148,22 @@ _SCHEMAS: dict[str, Callable[..., Any]] = {
 }  # fmt: skip
 
 
+def _plain(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function with plain results; what it changes in place it gives as it is."""
+
+    @functools.wraps(function)
+    def called(*args: Any, **kwargs: Any) -> Any:
+        result = function(*args, **kwargs)
+        return result if any(result is x for x in (*args, *kwargs.values())) else awaited(result)
+
+    return called
+
+
 def _defined(namespace: str, schemas: dict[str, Callable[..., Any]]) -> Library:
     setattr(ops, namespace, OpNamespace(namespace))
     library = Library(namespace, "FRAGMENT")
     for schema, function in schemas.items():
-        library.impl(library.define(schema), function, "CompositeImplicitAutograd")
+        library.impl(library.define(schema), _plain(function), "CompositeImplicitAutograd")
     return library
 
 

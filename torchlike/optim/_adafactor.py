@@ -1,8 +1,9 @@
 """Adafactor."""
 
+from torchlike._core.tensor.tensor import Tensor
 from torchlike._ops import optim as rules
 from torchlike.optim._as_function import updates
-from torchlike.optim._group import GroupOptimizer, demand, demand_flags, demand_rate, step_count, zeros
+from torchlike.optim._group import GroupOptimizer, demand_flags, number, step_count, zeros
 
 __all__ = ["Adafactor", "adafactor"]
 
@@ -38,18 +39,19 @@ class Adafactor(GroupOptimizer):
         foreach=None,
         maximize=False,
     ) -> None:
-        demand_rate(lr)
-        if lr < 0:
-            demand(False, "learning rate", lr)
-        if beta2_decay > 0:
+        if isinstance(lr, Tensor) and lr.numel() != 1:
+            raise ValueError(f"Tensor lr must be 1-element, got shape {list(lr.shape)}")
+        if not number(lr) >= 0:
+            raise ValueError(f"Learning rate should be >= 0 but is: {lr}")
+        if not beta2_decay <= 0:
             raise ValueError(f"beta2_decay should be <= 0 but is: {beta2_decay}")
-        if eps[0] is not None and eps[0] < 0:
+        if eps[0] is not None and not eps[0] >= 0:
             raise ValueError(f"epsilon1 should be >= 0 but is: {eps[0]}")
-        if eps[1] < 0:
+        if not eps[1] >= 0:
             raise ValueError(f"epsilon2 should be >= 0 but is: {eps[1]}")
-        if d < 1:
+        if not d >= 1:
             raise ValueError(f"Clipping threshold d should be >= 1 but is: {d}")
-        if weight_decay < 0:
+        if not weight_decay >= 0:
             raise ValueError(f"weight_decay should be >= 0 but is: {weight_decay}")
         demand_flags(foreach)
         defaults = {
@@ -78,7 +80,7 @@ class Adafactor(GroupOptimizer):
         return {"eps2": group["eps"][1]} | {k: group[k] for k in ("lr", "beta2_decay", "d", "weight_decay")}
 
     def _options(self, group):
-        return (("decay", group["weight_decay"] != 0), ("least", group["eps"][0]))
+        return (("decay", bool(group["weight_decay"] != 0)), ("least", group["eps"][0]))
 
     def _kept(self, group):
         return self._kept_now

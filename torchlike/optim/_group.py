@@ -97,11 +97,12 @@ def demand_betas(betas) -> None:
         demand(0.0 <= number(betas[i]) < 1.0, f"beta parameter at index {i}", betas[i])
 
 
-def demand_rate(lr) -> None:
+def demand_rate(lr, allow_nan=False) -> None:
     """A learning rate: a number that is not negative, or a tensor of one element."""
     if isinstance(lr, Tensor) and lr.numel() != 1:
         raise ValueError(f"Tensor lr must be 1-element, got shape {list(lr.shape)}")
-    demand(0.0 <= number(lr), "learning rate", lr)
+    rate = number(lr)
+    demand(0.0 <= rate or (allow_nan and rate != rate), "learning rate", lr)
 
 
 def demand_flags(foreach=None, fused=None, differentiable=False) -> None:
@@ -302,7 +303,7 @@ class GroupOptimizer(Optimizer):
         static = (
             ("rule", _traced_once(type(self)._rule)),
             ("which", which),
-            ("maximize", group.get("maximize", False)),
+            ("maximize", bool(group.get("maximize", False))),
             *self._options(group),
         )
         values, grads = [value_of(p) for p in params], [value_of(g) for g in self._grads(params)]
@@ -333,7 +334,7 @@ class GroupOptimizer(Optimizer):
             kept = (*kept, "step")
         static = (
             ("rule", type(self)._rule),
-            ("maximize", group.get("maximize", False)),
+            ("maximize", bool(group.get("maximize", False))),
             *self._options(group),
         )
         op = _recorded(static, len(params), len(kept), self._counts, tuple(numbers))

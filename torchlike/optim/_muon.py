@@ -1,5 +1,7 @@
 """Muon."""
 
+import operator
+
 from torchlike._core.tensor.tensor import Tensor
 from torchlike._ops import optim as rules
 from torchlike.optim._as_function import updates
@@ -40,11 +42,11 @@ class Muon(GroupOptimizer):
     ) -> None:
         if isinstance(lr, Tensor) and lr.numel() != 1:
             raise ValueError(f"Tensor lr must be 1-element, got shape {list(lr.shape)}")
-        if number(lr) < 0.0:
+        if not number(lr) >= 0.0:
             raise ValueError(f"Learning rate should be >= 0 but is: {lr}")
-        if momentum < 0.0:
+        if not momentum >= 0.0:
             raise ValueError(f"momentum should be >= 0 but is: {momentum}")
-        if weight_decay < 0.0:
+        if not weight_decay >= 0.0:
             raise ValueError(f"weight decay should be >= 0 but is: {weight_decay}")
         if adjust_lr_fn not in (None, "original", "match_rms_adamw"):
             raise ValueError(f"Adjust learning rate function {adjust_lr_fn} is not supported")
@@ -82,8 +84,9 @@ class Muon(GroupOptimizer):
 
     def _options(self, group):
         return (
-            ("nesterov", group["nesterov"]), ("coefficients", tuple(group["ns_coefficients"])),
-            ("iterations", group["ns_steps"]), ("adjust", group["adjust_lr_fn"]), ("least", group["eps"]),
+            ("nesterov", bool(group["nesterov"])), ("coefficients", tuple(group["ns_coefficients"])),
+            ("iterations", operator.index(group["ns_steps"])), ("adjust", group["adjust_lr_fn"]),
+            ("least", number(group["eps"])),
         )  # fmt: skip
 
     def _kept(self, group):

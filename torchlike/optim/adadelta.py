@@ -59,7 +59,7 @@ class Adadelta(GroupOptimizer):
         return {k: group[k] for k in ("lr", "rho", "eps", "weight_decay")}
 
     def _options(self, group):
-        return (("decay", group["weight_decay"] != 0),)
+        return (("decay", bool(group["weight_decay"] != 0)),)
 
     def _kept(self, group):
         return ("square_avg", "acc_delta")

@@ -80,7 +80,7 @@ class Adagrad(GroupOptimizer):
         return {k: group[k] for k in ("lr", "lr_decay", "eps", "weight_decay")}
 
     def _options(self, group):
-        return (("decay", group["weight_decay"] != 0),)
+        return (("decay", bool(group["weight_decay"] != 0)),)
 
     def _kept(self, group):
         return ("sum",)

@@ -104,8 +104,8 @@ class Adam(GroupOptimizer):
         }
 
     def _options(self, group):
-        return (("amsgrad", group["amsgrad"]), ("decay", group["weight_decay"] != 0),
-                ("decoupled", group["decoupled_weight_decay"]))  # fmt: skip
+        return (("amsgrad", bool(group["amsgrad"])), ("decay", bool(group["weight_decay"] != 0)),
+                ("decoupled", bool(group["decoupled_weight_decay"])))  # fmt: skip
 
     def _kept(self, group):
         return ("exp_avg", "exp_avg_sq", "max_exp_avg_sq") if group["amsgrad"] else ("exp_avg", "exp_avg_sq")

@@ -68,7 +68,7 @@ class Adamax(GroupOptimizer):
         return {"beta1": beta1, "beta2": beta2} | {k: group[k] for k in ("lr", "eps", "weight_decay")}
 
     def _options(self, group):
-        return (("decay", group["weight_decay"] != 0),)
+        return (("decay", bool(group["weight_decay"] != 0)),)
 
     def _kept(self, group):
         return ("exp_avg", "exp_inf")

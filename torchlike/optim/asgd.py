@@ -68,7 +68,7 @@ class ASGD(GroupOptimizer):
         return {k: group[k] for k in ("lr", "lambd", "alpha", "t0", "weight_decay")}
 
     def _options(self, group):
-        return (("decay", group["weight_decay"] != 0),)
+        return (("decay", bool(group["weight_decay"] != 0)),)
 
     def _kept(self, group):
         return ("eta", "mu", "ax")

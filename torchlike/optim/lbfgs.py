@@ -142,7 +142,9 @@ class _Run:
 
     def iterate(self):
         group = self.group
-        for n in range(1, group["max_iter"] + 1):
+        n = 0
+        while n < group["max_iter"]:  # which may be inf, or a fraction
+            n += 1
             self.state["n_iter"] += 1
             self._choose_direction()
             self.previous, self.previous_loss = self.grad, self.loss

@@ -71,7 +71,7 @@ class RAdam(GroupOptimizer):
         return {"beta1": beta1, "beta2": beta2} | {k: group[k] for k in ("lr", "eps", "weight_decay")}
 
     def _options(self, group):
-        return (("decay", group["weight_decay"] != 0), ("decoupled", group["decoupled_weight_decay"]))
+        return (("decay", bool(group["weight_decay"] != 0)), ("decoupled", bool(group["decoupled_weight_decay"])))
 
     def _kept(self, group):
         return ("exp_avg", "exp_avg_sq")

@@ -72,9 +72,9 @@ class RMSprop(GroupOptimizer):
 
     def _options(self, group):
         return (
-            ("centered", group["centered"]),
-            ("momentum", group["momentum"] > 0),
-            ("decay", group["weight_decay"] != 0),
+            ("centered", bool(group["centered"])),
+            ("momentum", bool(group["momentum"] > 0)),
+            ("decay", bool(group["weight_decay"] != 0)),
         )
 
     def _kept(self, group):

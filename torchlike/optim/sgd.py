@@ -54,9 +54,9 @@ class SGD(GroupOptimizer):
         differentiable=False,
         fused=None,
     ) -> None:
-        demand_rate(lr)
-        demand(momentum >= 0.0, "momentum value", momentum)
-        demand(weight_decay >= 0.0, "weight_decay value", weight_decay)
+        demand_rate(lr, allow_nan=True)
+        demand(not momentum < 0.0, "momentum value", momentum)
+        demand(not weight_decay < 0.0, "weight_decay value", weight_decay)
         if nesterov and (momentum <= 0 or dampening != 0):
             raise ValueError("Nesterov momentum requires a momentum and zero dampening")
         demand_flags(foreach, fused, differentiable)
@@ -78,9 +78,9 @@ class SGD(GroupOptimizer):
 
     def _options(self, group):
         return (
-            ("momentum", group["momentum"] != 0),
-            ("nesterov", group["nesterov"]),
-            ("decay", group["weight_decay"] != 0),
+            ("momentum", bool(group["momentum"] != 0)),
+            ("nesterov", bool(group["nesterov"])),
+            ("decay", bool(group["weight_decay"] != 0)),
             ("whole", True),
         )
 
