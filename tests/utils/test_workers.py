@@ -7,9 +7,11 @@ import random
 import re
 import signal
 import sys
+import threading
 import time
 import weakref
 
+import ctrl_c_kit
 import numpy as np
 import pytest
 import torch
@@ -334,6 +336,45 @@ def test_ctrl_c_is_for_the_process_that_loads():
     for worker in iterator._workers:
         os.kill(worker.pid, signal.SIGINT)
     assert list(iterator) == [0, 1, 2, 3]
+
+
+class ForkProcess(multiprocessing.get_context("fork").Process):
+    """A process that gets a Ctrl-C before all else, or whose parent does where it starts the second one."""
+
+    started = None
+
+    def start(self):
+        if self.started is not None:
+            self.started.append(self)
+            if len(self.started) == 2:
+                signal.pthread_kill(threading.get_ident(), signal.SIGINT)
+        super().start()
+
+    def run(self):
+        if self.started is None:
+            os.kill(os.getpid(), signal.SIGINT)
+        super().run()
+
+
+class ForkContext(type(multiprocessing.get_context("fork"))):
+    Process = ForkProcess
+
+
+@pytest.mark.parametrize("context", [ForkContext(), "spawn", "forkserver"], ids=["fork", "spawn", "forkserver"])
+def test_ctrl_c_before_a_worker_has_begun(context):
+    """It waits until the worker ignores it; the thread that starts it is as before."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, ())
+    found = list(loader(torchlike, ctrl_c_kit.Interrupted(), None, workers=1, multiprocessing_context=context))
+    assert found == [[i, "SIG_IGN", False] for i in range(2)]
+    assert signal.pthread_sigmask(signal.SIG_BLOCK, ()) == before and signal.SIGINT not in before
+
+
+def test_ctrl_c_while_workers_are_started(monkeypatch):
+    """It is raised there, when the one that is being started is known; all of them end."""
+    monkeypatch.setattr(ForkProcess, "started", [])
+    with pytest.raises(KeyboardInterrupt):
+        iter(loader(torchlike, list(range(4)), None, workers=3, multiprocessing_context=ForkContext()))
+    assert len(ForkProcess.started) == 2 and gone([p.pid for p in ForkProcess.started])
 
 
 def test_a_message_of_another_process():

@@ -1,15 +1,17 @@
 """The workers of one iteration over a loader, seen from the process that started them."""
 
+import contextlib
 import multiprocessing
 import os
 import signal
 import time
+from collections.abc import Iterator
 from multiprocessing.connection import Connection, wait
 from typing import Any
 
 import torchlike._executor.forked as forked
 from torchlike.utils.data._utils import transport
-from torchlike.utils.data._utils.worker import OnCPU, Plan, work
+from torchlike.utils.data._utils.worker import Name, OnCPU, Plan, work
 
 _PATIENCE = 5.0  # seconds: between looks whether workers live, and that they have for ending
 
@@ -22,6 +24,29 @@ def context_of(given: Any) -> Any:
     return multiprocessing.get_context(given) if isinstance(given, str) else given
 
 
+def _prepare(method: str) -> None:
+    """Start what starts processes: it would inherit that Ctrl-C waits, or end the wait."""
+    if method != "fork" and os.name == "posix":
+        from multiprocessing import forkserver, resource_tracker
+
+        resource_tracker.ensure_running()
+        if method == "forkserver":
+            forkserver.ensure_running()
+
+
+@contextlib.contextmanager
+def _ctrl_c_waits() -> Iterator[bool]:
+    """Within, a Ctrl-C waits for this thread and for the processes that it starts; gives whether it did not before."""
+    if not hasattr(signal, "pthread_sigmask"):
+        yield False
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield signal.SIGINT not in before
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
 class Pool:
     """Worker processes, and a line to each of them."""
 
@@ -30,22 +55,27 @@ class Pool:
         self.workers: list[Any] = []
         self.lines: list[Connection] = []
         self.closed = False
-        forks = context.get_start_method() == "fork"
+        method = context.get_start_method()
         try:
+            _prepare(method)
             for i in range(plan.num_workers):
-                mine, theirs = multiprocessing.Pipe()
-                self.lines.append(mine)
-                others = tuple(self.lines) if forks else ()
-                args = (None if forks else OnCPU(), theirs, i, plan, others)
-                worker = context.Process(target=work, args=args, daemon=True, name=f"DataLoader worker {i}")
-                try:
-                    worker.start()
-                finally:
-                    theirs.close()
-                self.workers.append(worker)
+                self._start(context, method == "fork", i, plan)
         except BaseException:
             self.close()
             raise
+
+    def _start(self, context: Any, forks: bool, number: int, plan: Plan) -> None:
+        mine, theirs = multiprocessing.Pipe()
+        self.lines.append(mine)
+        others = tuple(self.lines) if forks else ()
+        try:
+            with _ctrl_c_waits() as waits:
+                args = (None if forks else OnCPU(), theirs, number, plan, others, waits)
+                worker = context.Process(target=work, args=args, daemon=True, name=Name(f"DataLoader worker {number}"))
+                worker.start()
+                self.workers.append(worker)
+        finally:
+            theirs.close()
 
     def ask(self, number: int, task: Any) -> None:
         """Give a worker a task."""

@@ -1,5 +1,6 @@
 """A worker process: it fetches what it is asked for, and sends it back."""
 
+import operator
 import os
 import queue
 import random
@@ -60,6 +61,23 @@ def _on_cpu() -> OnCPU:
     return OnCPU()
 
 
+class _Deaf:
+    """What has Ctrl-C ignored where it is unpickled."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return signal.signal, (signal.SIGINT, signal.SIG_IGN)
+
+
+class Name(str):
+    """The name of a worker: what a process that does not share our memory is given before all else.
+
+    A forkserver's process takes Ctrl-C for its own until then, and would while it imports what it is to run.
+    """
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return operator.getitem, ((str(self), _Deaf()), 0)
+
+
 @dataclass
 class Plan:
     """What the workers of a loader do.
@@ -111,12 +129,16 @@ def _listen(link: Connection, asked: queue.SimpleQueue, parent: int) -> None:
         asked.put(None)
 
 
-def work(_: OnCPU | None, link: Connection, number: int, plan: Plan, close: tuple[Connection, ...] = ()) -> None:
-    """The life of worker ``number``. ``close``: what it inherited and others use."""
+def work(
+    _: OnCPU | None, link: Connection, number: int, plan: Plan, close: tuple[Connection, ...] = (), waits: bool = False
+) -> None:
+    """The life of worker ``number``. ``close``: what it inherited and others use. ``waits``: Ctrl-C does, until now."""
     global _worker_info
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the process that started it, which ends it
+    if waits:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     for other in close:
         other.close()
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the process that started it, which ends it
     asked: queue.SimpleQueue = queue.SimpleQueue()
     threading.Thread(target=_listen, args=(link, asked, os.getppid()), daemon=True).start()
     set_num_threads(1)
