@@ -34,7 +34,7 @@ class Checks(dict):
 def told(script: Path) -> dict[str, str]:
     """What a script says of each check: nothing, or what went wrong."""
     flags = f"{CHEAPLY} --xla_force_host_platform_device_count={DEVICES} {os.environ.get('XLA_FLAGS', '')}"
-    paths = os.pathsep.join([str(script.parent), str(script.parent.parent), *sys.path])
+    paths = os.pathsep.join([os.environ["PYTHONPATH"], str(script.parent), str(script.parent.parent), *sys.path])
     env = {**os.environ, "XLA_FLAGS": flags, "JAX_PLATFORMS": "cpu", "PYTHONPATH": paths}
     run = subprocess.run([sys.executable, str(script)], env=env, capture_output=True, text=True)
     found = {}

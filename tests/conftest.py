@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import ctypes
 import faulthandler
 import gc
@@ -28,6 +29,11 @@ os.environ["XLA_FLAGS"] = " ".join([
 # PyTorch asks addr2line about each frame of its errors, for minutes, or for ever beside other threads.
 os.environ.setdefault("TORCH_DISABLE_ADDR2LINE", "1")
 
+# Processes that tests start end quickly; so does this one, see below.
+os.environ["PYTHONPATH"] = os.pathsep.join(
+    [str(Path(__file__).parent / "ending"), *filter(None, [os.environ.get("PYTHONPATH")])]
+)
+
 import in_turns
 import jax
 import lowering_kit  # noqa: F401 (lowering takes less time)
@@ -46,6 +52,7 @@ from torchlike._base.rng import default_generator
 from torchlike._executor.recorded import cut
 
 CASES = 30
+atexit.register(gc.freeze)
 
 # Many tests call what must fail, and jax takes milliseconds for leaving its own frames out of each traceback; it looks
 # through the whole stack, too, whether another of its functions will do that, before it asks what is set.

@@ -34,7 +34,8 @@ def losses(tmp_path_factory):
     """{library: {script: losses}}; each library runs all scripts in one process."""
     out = str(tmp_path_factory.mktemp("out"))
     calls = {str(EXAMPLES / s): [out if a == "OUT" else a for a in args] for s, (args, _, _) in SCRIPTS.items()}
-    env = os.environ | {"PYTHONPATH": os.pathsep.join([str(Path(__file__).parent), *sys.path])}
+    path = os.pathsep.join([os.environ["PYTHONPATH"], str(Path(__file__).parent), *sys.path])
+    env = os.environ | {"PYTHONPATH": path}
     started = {
         library: subprocess.Popen(
             [sys.executable, "-c", RUN, library, json.dumps(calls)], stdout=subprocess.PIPE, env=env

@@ -17,7 +17,7 @@ ROOT = Path(torchlike.__file__).parent
 LAZY = ["autograd", "compiler", "optim", "testing", "utils", "serialization", "func", "_library", "nn.modules"]
 
 
-ENV = {**os.environ, "PYTHONPATH": str(ROOT.parent)}
+ENV = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT.parent), os.environ["PYTHONPATH"]])}
 Run = Callable[[str], list[str]]
 
 

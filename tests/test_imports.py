@@ -139,9 +139,8 @@ MISSING = [
 def run(code: str) -> subprocess.CompletedProcess:
     """Run ``code`` in an interpreter that finds this torchlike."""
     root = os.path.dirname(os.path.dirname(torchlike.__file__))
-    return subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, env={**os.environ, "PYTHONPATH": root}
-    )
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join([root, os.environ["PYTHONPATH"]])}
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=env)
 
 
 def test_pytorch_has_these_names():

@@ -12,7 +12,7 @@ CHOSEN = "places or where_it_is or two_places or copies or files or forked or ba
 
 
 def test_on_a_second_cpu():
-    env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(HERE), *filter(None, sys.path)])}
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(HERE), os.environ["PYTHONPATH"], *filter(None, sys.path)])}
     line = [sys.executable, "-m", "pytest", "-q", "-p", "second_cpu", "-p", "no:cacheprovider", "-k", CHOSEN]
     files = [str(HERE / name) for name in ("test_accelerator_places.py", "test_accelerator_programs.py")]
     done = subprocess.run([*line, *files], env=env, capture_output=True, text=True, cwd=HERE.parent.parent)

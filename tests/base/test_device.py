@@ -247,7 +247,7 @@ assert str(V.of_array(spread)) == "cpu:1"
 
 def test_several_cpus_and_no_backend_at_import():
     flags = {"XLA_FLAGS": "--xla_force_host_platform_device_count=3", "JAX_PLATFORMS": "cpu"}
-    path = os.pathsep.join(p for p in sys.path if p)
+    path = os.pathsep.join([os.environ["PYTHONPATH"], *filter(None, sys.path)])
     env = {**os.environ, **flags, "PYTHONPATH": path}
     run = subprocess.run([sys.executable, "-c", MANY_CPUS], env=env, capture_output=True, text=True)
     assert run.returncode == 0, run.stderr

@@ -76,7 +76,7 @@ def test_loaded_in_a_process_without_the_model(tmp_path):
     x = numbers(torch, 6, 3)
     np.save(tmp_path / "x.npy", x.numpy())
     command = [sys.executable, "-c", SCRIPT, *[str(tmp_path / name) for name in ("m.pt2", "x.npy", "out.npz")]]
-    env = os.environ | {"PYTHONPATH": str(REPOSITORY)}
+    env = os.environ | {"PYTHONPATH": os.pathsep.join([str(REPOSITORY), os.environ["PYTHONPATH"]])}
     done = subprocess.run(command, env=env, cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     x.requires_grad_()

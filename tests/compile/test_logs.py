@@ -24,7 +24,8 @@ torch.compile(choose)(torch.ones(1))
 
 def logged(value, tmp_path):
     (tmp_path / "program.py").write_text(PROGRAM)
-    environment = os.environ | {"TORCHLIKE_LOG": value, "PYTHONPATH": os.path.dirname(os.path.dirname(torch.__file__))}
+    path = os.pathsep.join([os.path.dirname(os.path.dirname(torch.__file__)), os.environ["PYTHONPATH"]])
+    environment = os.environ | {"TORCHLIKE_LOG": value, "PYTHONPATH": path}
     done = subprocess.run([sys.executable, tmp_path / "program.py"], env=environment, capture_output=True, text=True)
     return done.returncode, done.stderr
 
