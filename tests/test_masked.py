@@ -80,7 +80,15 @@ def test_pairs_corrections_and_limits(t):
     )  # fmt: skip
 
 
+@story
+def test_dim_none_is_the_first_dimension(t):
+    x, mask = made(t)
+    names = [n for n in ALONG if n != "normalize"] + ["median"]
+    return [(f(x, None, mask=mask), f(x, (), mask=mask), f(x, (1,))) for f in [getattr(t.masked, n) for n in names]]
+
+
 ERRORS = [
+    (lambda t, x, k: t.masked.softmax(x[0, 0], None), "."), (lambda t, x, k: t.masked.cumsum(x, []), "."),
     (lambda t, x, k: t.masked.sum(x[0], 0, mask=k), "mask dimensionality higher than of the input"),
     (lambda t, x, k: t.masked.sum(x, mask=t.ones(3, 2).bool()), "expanded size|expand"),
     (lambda t, x, k: t.masked.sum(x, 5), "Dimension out of range"),

@@ -155,6 +155,7 @@ ERRORS = [
     (lambda t: t.linspace(0, 1, 3.0), "steps"),
     (lambda t: t.logspace(0, 2, -3), "non-negative"), (lambda t: t.eye(-1), "n must be greater or equal to 0, got -1"),
     (lambda t: t.eye(2, -1), "m must be greater or equal to 0"), (lambda t: t.eye(2.0), "must be int, not float"),
+    (lambda t: t.eye(2, None), "eye"), (lambda t: t.eye(2, m=None), "eye"),
     (lambda t: t.tril_indices(-1, 3), "row must be non-negative"),
     (lambda t: t.tril_indices(3, 3, dtype=t.float32), "not implemented"),
     (lambda t: t.scalar_tensor(1j), "without overflow"), (lambda t: t.zeros_like(3), "must be Tensor, not int"),

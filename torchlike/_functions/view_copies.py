@@ -8,6 +8,7 @@ from torchlike._functions._install import FUNCTIONS, both, function
 
 _SINGLE = """as_strided diagonal expand permute select squeeze t transpose unfold unsqueeze view view_as_complex
 view_as_real crow_indices col_indices ccol_indices row_indices""".split()
+_OF_SIZES = ("expand", "permute", "view")  # as methods they take the sizes one by one, too
 _SEVERAL = ("split", "split_with_sizes", "unbind")
 
 
@@ -22,6 +23,9 @@ def _single(name):
     cut = FUNCTIONS.get(name) or getattr(Tensor, name)
 
     def copy(input, *args, out=None, **kwargs):
+        if name in _OF_SIZES and args and (len(args) > 1 or isinstance(args[0], int | Tensor)):
+            given = ", ".join(type(a).__name__ for a in args)
+            raise TypeError(f"{name}_copy() takes the sizes as one tuple of ints, but got ({given})")
         return _copied(f"{name}_copy", cut(input, *args, **kwargs), out)
 
     return copy

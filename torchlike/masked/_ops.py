@@ -128,7 +128,7 @@ def cumsum(input, dim, *, dtype=None, mask=None):
     """
     x = _filled(input, mask, 0)
     _demand_numbers("cumsum", x, dtype)
-    return _F["cumsum"](x, *_one(dim), dtype=dtype or x.dtype)
+    return _F["cumsum"](x, _one(x, dim), dtype=dtype or x.dtype)
 
 
 @_of_masked
@@ -141,7 +141,7 @@ def cumprod(input, dim, *, dtype=None, mask=None):
     """
     x = _filled(input, mask, 1)
     _demand_numbers("cumprod", x, dtype)
-    return _F["cumprod"](x, *_one(dim), dtype=dtype or x.dtype)
+    return _F["cumprod"](x, _one(x, dim), dtype=dtype or x.dtype)
 
 
 def _demand_numbers(name, x, dtype):
@@ -149,12 +149,16 @@ def _demand_numbers(name, x, dtype):
         raise NotImplementedError(f"\"{name}_out_cpu\" not implemented for 'Bool': give dtype=torch.int64")
 
 
-def _one(dim):
-    """A dimension, or a sequence of one, as a tuple of one."""
+def _one(input, dim):
+    """A dimension, or that of a sequence of one; the first one for None and ()."""
+    if dim is None or dim in ((), []):
+        if not input.ndim or dim == []:
+            raise IndexError(f"expected one dimension of a tensor of {input.ndim}, but got {dim!r}")
+        return 0
     dims = (dim,) if isinstance(dim, int) else tuple(dim)
     if len(dims) != 1:
         raise ValueError(f"expected one dimension, but got {dim!r}")
-    return dims
+    return dims[0]
 
 
 @_of_masked
@@ -272,8 +276,7 @@ def median(input, dim=-1, *, keepdim=False, dtype=None, mask=None):
     """
     floating, dtype = input.dtype.is_floating_point, dtype or input.dtype
     x = input if floating else (input.real if input.dtype.is_complex else input).to(dtypes.float32)
-    dim = dim if isinstance(dim, int) else tuple(dim)[0]
-    x = _F["nanmedian"](_filled(x, mask, float("nan")), dim, keepdim).values
+    x = _F["nanmedian"](_filled(x, mask, float("nan")), _one(x, dim), keepdim).values
     if not floating and not dtype.is_complex and bool(x.isnan().any()):
         raise ValueError("masked median expects no fully masked out rows if dtype is not floating point")
     return x if floating else x.to(dtype)
@@ -357,7 +360,7 @@ def softmax(input, dim, *, dtype=None, mask=None):
     >>> torch.masked.softmax(torch.tensor([1., 9., 1.]), 0, mask=torch.tensor([True, False, True]))
     tensor([0.5000, 0.0000, 0.5000])
     """
-    return _F["softmax"](_least_outside("amax", input, mask), dim, dtype=dtype or input.dtype)
+    return _F["softmax"](_least_outside("amax", input, mask), _one(input, dim), dtype=dtype or input.dtype)
 
 
 @_of_masked
@@ -368,7 +371,7 @@ def log_softmax(input, dim, *, dtype=None, mask=None):
     >>> torch.masked.log_softmax(torch.tensor([1., 9., 1.]), 0, mask=torch.tensor([True, False, True]))
     tensor([-0.6931,    -inf, -0.6931])
     """
-    return _F["log_softmax"](_least_outside("amax", input, mask), dim, dtype=dtype or input.dtype)
+    return _F["log_softmax"](_least_outside("amax", input, mask), _one(input, dim), dtype=dtype or input.dtype)
 
 
 @_of_masked
@@ -380,7 +383,7 @@ def softmin(input, dim, *, dtype=None, mask=None):
     tensor([0.5000, 0.0000, 0.5000])
     """
     x = input if mask is None else _filled(input, mask, _limit("amin", input, False))
-    return _F["softmax"](-x, dim, dtype=dtype or input.dtype)
+    return _F["softmax"](-x, _one(x, dim), dtype=dtype or input.dtype)
 
 
 def _least_outside(name, input, mask):

@@ -114,6 +114,7 @@ def demand_strided(function: str, layout: Any, out: OptTensor = None) -> None:
 
 # {layout: (layout, shape, dtype, device) -> a tensor without entries}; set by the layer of sparse tensors.
 EMPTY: dict[Any, Callable[..., Tensor]] = {}
+_SQUARE: Any = object()  # of eye: no second argument, where None is refused
 
 
 def without_entries(
@@ -532,19 +533,18 @@ def logspace(start: Any, end: Any, steps: int, base: float = 10.0, *, out: OptTe
 # -- matrices ------------------------------------------------------------------------------------
 
 
-def eye(n: int, m: int | None = None, *, out: OptTensor = None, dtype: OptDtype = None, layout: OptLayout = None,
+def eye(n: int, m: int = _SQUARE, *, out: OptTensor = None, dtype: OptDtype = None, layout: OptLayout = None,
        device: DeviceLike = None, pin_memory: bool = False, requires_grad: bool = False) -> Tensor:  # fmt: skip
     """The identity matrix, of ``n`` rows and ``m`` (default ``n``) columns."""
     if layout is not None:
         demand_strided("eye", layout, out)
     if state.dispatch_modes and out is None:
-        name, sizes = ("default", (n,)) if m is None else ("m", (n, m))
+        name, sizes = ("default", (n,)) if m is _SQUARE else ("m", (n, m))
         return made(f"eye.{name}", *sizes, dtype=dtype, device=device, requires_grad=requires_grad)
     n = _count("eye", "n", n)
-    m = n if m is None else _count("eye", "m", m)
-    for name, value in (("n", n), ("m", m)):
-        if value < 0:
-            raise RuntimeError(f"{name} must be greater or equal to 0, got {value}")
+    m = n if m is _SQUARE else _count("eye", "m", m)
+    if n < 0 or m < 0:
+        raise RuntimeError(f"{'n' if n < 0 else 'm'} must be greater or equal to 0, got {n if n < 0 else m}")
     return finish(_identity(n, m, _dtype("eye", dtype).np)(), dtype, device, requires_grad, out)
 
 
