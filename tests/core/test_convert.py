@@ -242,6 +242,21 @@ def test_dlpack_with_pytorch(dtype):
     assert back.dtype is real.dtype and torch.equal(back, real)
 
 
+FLOAT8 = "e4m3fn e4m3fnuz e5m2 e5m2fnuz e8m0fnu".split()
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", *["float8_" + n for n in FLOAT8]])
+def test_dlpack_shares_memory(dtype):
+    theirs = torch.ones(2, 3).to(getattr(torch, dtype))
+    ours, x = torchlike.from_dlpack(theirs.t()), torchlike.ones(4).to(getattr(torchlike, dtype))
+    capsules = [t.utils.dlpack.to_dlpack(y) for t, y in ((torch, theirs), (torchlike, x[::2]), (torchlike, x))]
+    y, z, w = [t.utils.dlpack.from_dlpack(c) for t, c in zip((torchlike, torch, torchlike), capsules, strict=True)]
+    ours[2, 1], y[0, 0] = 2, 4
+    z[1], w[0] = 8, 16
+    assert theirs.float().tolist() == [[4, 1, 1], [1, 1, 2]] == ours.float().mT.tolist()
+    assert x.float().tolist() == [16, 1, 8, 1] == w.float().tolist()
+
+
 def test_dlpack_devices_and_views():
     x = torchlike.arange(6).view(2, 3).t()
     assert np.from_dlpack(x).tolist() == [[0, 3], [1, 4], [2, 5]]

@@ -18,6 +18,7 @@ from torchlike._base.layout import Layout, contiguous_strides, is_dense
 from torchlike._base.once import warn_once
 from torchlike._base.state import state
 from torchlike._base.tracing import UnknownValueError
+from torchlike._core.conversion import dlpack_codes
 from torchlike._core.conversion.python_data import checked, host_array
 from torchlike._core.conversion.storages import of_storage
 from torchlike._core.dispatch.observers import redispatch, subclassed, watched
@@ -292,7 +293,11 @@ def _of_dlpack(x: Any) -> Tensor:
     try:
         array = np.from_dlpack(x)
     except (TypeError, BufferError, RuntimeError):  # of a dtype that numpy lacks
-        return from_jax_array(jnp.array(jnp.from_dlpack(x)))
+        capsule = x.__dlpack__()
+        kind = dlpack_codes.taken_as_integers(capsule)
+        if kind is None:
+            return from_jax_array(jnp.array(jnp.from_dlpack(x)))
+        return over_array(_writable(np.from_dlpack(_OfCapsule(capsule))).view(kind))
     return over_array(_writable(array))
 
 
@@ -370,9 +375,9 @@ def _dlpack(t: Tensor, *, stream: int | None = None, **kwargs: Any) -> Any:
     if t.device.type == "cpu":
         if stream not in (None, -1):
             raise AssertionError(f"stream should be None on cpu, but got {stream}")
-        shared = array_over(t) if t.dtype.np.kind != "V" else None
+        shared = array_over(t)
         if shared is not None and shared.flags.writeable:
-            return shared.__dlpack__(**kwargs)
+            return dlpack_codes.lent(shared, **kwargs)
         stream = None
     value: Any = array_of(t)
     return value.__dlpack__(stream=stream, **kwargs)
