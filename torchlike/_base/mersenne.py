@@ -39,9 +39,14 @@ class Mersenne:
 
     Attributes:
         normal: the second sample of a pair of normal ones of which the first was used, or None.
+        pool: what was made of words that :meth:`ahead` gave, for who made it.
     """
 
-    __slots__ = ("_bits", "_source", "_raw", "_fresh", "normal")
+    __slots__ = ("_bits", "_source", "_raw", "_fresh", "_ahead", "_at", "_mark", "normal", "pool")
+    _at: int
+    _ahead: Any  # the words that were made, or None
+    _mark: Any  # numpy's state before they were
+    pool: Any
 
     def __init__(self, seed: int) -> None:
         self._bits = np.random.MT19937(0)
@@ -53,11 +58,14 @@ class Mersenne:
         """Start over from ``seed``."""
         self._source.seed(seed & 0xFFFFFFFF)
         self._fresh = True
+        self._drop()
         self.normal: float | None = None
 
     def words(self, n: int) -> np.ndarray:
         """The next ``n`` words, uint32."""
         if n <= _FEW:
+            return self.long(n).astype(np.uint32)
+        if self._ahead is not None:
             return self.long(n).astype(np.uint32)
         self._fresh = False
         return self._source.randint(0, 1 << 32, size=n, dtype=np.uint32)
@@ -65,7 +73,44 @@ class Mersenne:
     def long(self, n: int) -> np.ndarray:
         """The next ``n`` words, each as a uint64."""
         self._fresh = self._fresh and n == 0
-        return self._raw(n)
+        return self._raw(n) if self._ahead is None else self._held(n)
+
+    def ahead(self, n: int, least: int) -> tuple[np.ndarray, int]:
+        """(words, where the next one is among them): ``least`` words or more that were not handed out, ``n`` if made.
+
+        The array is another one whenever words were made, so that what was made of them is known by it.
+        """
+        words = self._ahead
+        if words is None or len(words) - self._at < least:
+            self._settle()
+            self._mark = self._bits.state
+            words = self._ahead = self._raw(n)
+        return words, self._at
+
+    def skip(self, n: int) -> None:
+        """Let ``n`` of the words that :meth:`ahead` gave be handed out."""
+        self._fresh = False
+        self._at += n
+
+    def _held(self, n: int) -> np.ndarray:
+        """The next ``n`` words, of which some were made before."""
+        start, words = self._at, self._ahead
+        self._at = start + n
+        if self._at < len(words):
+            return words[start : self._at].copy()
+        self._drop()
+        return np.concatenate([words[start:], self._raw(start + n - len(words))])
+
+    def _settle(self) -> None:
+        """Let numpy's generator be where the words that were handed out end."""
+        if self._ahead is not None and self._at < len(self._ahead):
+            self._bits.state = self._mark
+            self._raw(self._at)
+        self._drop()
+
+    def _drop(self) -> None:
+        self._ahead = self._mark = self.pool = None
+        self._at = 0
 
     def pairs(self, n: int) -> np.ndarray:
         """``n`` numbers of 64 bits, each of two words, the upper one first."""
@@ -90,6 +135,7 @@ class Mersenne:
 
     def state(self, seed: int, counter: int) -> np.ndarray:
         """The state as PyTorch's bytes, uint8."""
+        self._settle()
         found = self._bits.state["state"]
         record = np.zeros((), _LAYOUT)
         record["seed"], record["counter"], record["seeded"], record["key"] = seed, counter, 1, found["key"]
@@ -103,6 +149,7 @@ class Mersenne:
 
     def restore(self, given: State) -> None:
         """Go back to a state that :func:`parsed` read."""
+        self._drop()
         self._bits.state = {"bit_generator": "MT19937", "state": {"key": given.key, "pos": given.position}}
         self._fresh, self.normal = given.fresh, given.normal
 

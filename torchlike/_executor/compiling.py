@@ -337,6 +337,13 @@ def put(results: Sequence[np.ndarray], outs: Sequence[ShapedArray], committed: b
     return found
 
 
+def put_few(array: np.ndarray, aval: ShapedArray, to: Any, devices: list[jax.Device], committed: bool) -> jax.Array:
+    """The array, of few bytes, on the one device of ``devices``; it shares no memory with it."""
+    given = array if array.flags.c_contiguous else np.ascontiguousarray(array).reshape(array.shape)
+    copied = xla_client.HostBufferSemantics.IMMUTABLE_ONLY_DURING_CALL
+    return xla_client.batched_device_put(aval, to, [given], devices, committed, False, copied)
+
+
 # -- calling -----------------------------------------------------------------------------------------
 
 

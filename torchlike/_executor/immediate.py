@@ -18,12 +18,12 @@ from jax.sharding import SingleDeviceSharding
 
 from torchlike._base import exhausted
 from torchlike._base.bits import X64, demand_x64, narrowed
-from torchlike._base.device import stays
+from torchlike._base.device import first, stays
 from torchlike._base.state import state
 from torchlike._executor import level, sparse
-from torchlike._executor.compiling import aligned
+from torchlike._executor.compiling import READY, aligned, put_few
 from torchlike._executor.kernels import jit
-from torchlike._executor.pending import Pending, all_settled, place_of, settled, trace_state_clean
+from torchlike._executor.pending import Pending, all_settled, as_numpy, place_of, settled, trace_state_clean
 from torchlike._executor.rows import Rows
 from torchlike._executor.spread import layout_of
 
@@ -87,7 +87,7 @@ def verified(op: Kernel | Plan, static: Static, values: Values, out: Any) -> Any
     if bad.__class__ is Pending:
         state.recorder.watch(bad, op, static, values)
         return result
-    if not isinstance(bad, jax.core.Tracer | Abstract) and bool(bad):
+    if not isinstance(bad, Tracer | Abstract) and (bad.__class__ is bool or as_numpy(bad)):
         error = op.examine(static, values)[1]
         raise error() if callable(error) else error
     if state.capture is not None:
@@ -211,7 +211,23 @@ def uploaded(array: Any, device: jax.Device | None = None) -> jax.Array:
     if not trace_state_clean():
         array = jnp.array(array)
         return array if device is None else jax.device_put(array, device)
+    if wide and array.nbytes <= _FEW_BYTES and READY and (to := device or _usual_device()) is not None:
+        return put_few(array, _aval(array.shape, array.dtype), *_placed(to), device is not None)
     return adopted(aligned(array), device, wide)
+
+
+_FEW_BYTES = 1 << 14  # up to here memory that XLA would share takes longer to find than XLA takes to copy
+
+
+def _usual_device() -> jax.Device | None:
+    """The device of arrays that may go anywhere, or None where jax is told of something else than a device."""
+    found = jax.config.jax_default_device or first()
+    return found if isinstance(found, jax.Device) else None
+
+
+@functools.cache
+def _placed(device: jax.Device) -> tuple[SingleDeviceSharding, list[jax.Device]]:
+    return SingleDeviceSharding(device), [device]
 
 
 def put_beside(array: np.ndarray, like: Any) -> jax.Array:

@@ -102,11 +102,16 @@ def _sin_cos(x: Any, on: Any) -> tuple[Any, Any]:
     return on.where((octant & 4) != 0, -sine, sine), on.where(((octant - 2) & 4) == 0, -cosine, cosine)
 
 
-def _samples(u: Any, angle: Any, mean: Any, std: Any, on: Any) -> tuple[Any, Any]:
-    """The first and the second samples of pairs."""
+def _pairs(u: Any, angle: Any, on: Any) -> tuple[Any, Any]:
+    """The first and the second samples of pairs, of mean 0 and deviation 1."""
     radius = on.sqrt(_F(-2) * _log(u, on))
     sine, cosine = _sin_cos(angle, on)
-    return on.fma(radius * cosine, std, mean), on.fma(radius * sine, std, mean)
+    return radius * cosine, radius * sine
+
+
+def _samples(u: Any, angle: Any, mean: Any, std: Any, on: Any) -> tuple[Any, Any]:
+    first, second = _pairs(u, angle, on)
+    return on.fma(first, std, mean), on.fma(second, std, mean)
 
 
 def _block(u: jax.Array, angle: jax.Array, mean: Any, std: Any) -> tuple[jax.Array, jax.Array]:
@@ -126,6 +131,21 @@ def fill_normal(words: Callable[[int], np.ndarray], out: np.ndarray, mean: float
             _finished(*begun.popleft())
     while begun:
         _finished(*begun.popleft())
+
+
+def standard(words: np.ndarray) -> np.ndarray:
+    """The samples of rows of 16 words or of a multiple of it, of mean 0 and deviation 1, by numpy."""
+    uniform = ((words & np.uint64(0xFFFFFF)) * 2.0**-24).astype(_F).reshape(-1, 2, 8)
+    out = np.empty_like(uniform)
+    out[:, 0], out[:, 1] = _pairs(_F(1) - uniform[:, 0], _F(2 * math.pi) * uniform[:, 1], _Numpy)
+    return out.reshape(words.shape)
+
+
+def scaled(samples: np.ndarray, mean: float, std: float) -> np.ndarray:
+    """A copy of standard samples with another mean and deviation."""
+    if (mean, std) == (0.0, 1.0):
+        return samples + _F(0)  # the sum has no negative zeros
+    return _Numpy.fma(samples, _F(std), _F(mean))
 
 
 def _begun(words: np.ndarray, mean: Any, std: Any) -> tuple[Any, Any]:

@@ -11,15 +11,18 @@ from torchlike._base.layout import has_overlap
 from torchlike._base.state import state
 from torchlike._core.conversion.factories import checked_size, demand_strided, empty, fitting_out, size_of
 from torchlike._core.dispatch.dispatch import call
-from torchlike._core.dispatch.inplace import call_inplace
+from torchlike._core.dispatch.inplace import call_inplace, demand_writable
+from torchlike._core.dispatch.observers import subclassed
 from torchlike._core.dispatch.out import call_out, put
 from torchlike._core.tensor import arguments
 from torchlike._core.tensor.arguments import bools, bools_or_none
-from torchlike._core.tensor.tensor import Tensor, value_of
+from torchlike._core.tensor.mutation import write
+from torchlike._core.tensor.tensor import Tensor, fresh, value_of
+from torchlike._executor.pending import Array
 from torchlike._functions import host_samples as host
 from torchlike._functions import integer_ranges as ranges
 from torchlike._functions._install import both, function, method
-from torchlike._functions.generator import draw, place_of
+from torchlike._functions.generator import draw, held_by, place_of
 from torchlike._ops import random as ops
 
 
@@ -38,7 +41,9 @@ def _made(op, name, size, static, numbers, dtype, device, generator, requires_gr
     place = place or host.Place(size, dtype)
     if out is not None and tuple(out.shape) == tuple(size):
         place = host.Place.of(out)
-    new = call(op, (draw(name, generator, device, sample and partial(sample, place)), *numbers), static)
+    drawn = draw(name, generator, device, sample and partial(sample, place))
+    value = held_by(drawn, size, dtype)
+    new = call(op, (drawn, *numbers), static) if value is None else fresh(value)
     if out is not None:
         put(out, value_of(new))
         return _flagged(out, requires_grad)
@@ -209,10 +214,22 @@ def randperm(
 # ----- filling a tensor -----
 
 
+def _simple(t):
+    """Whether a tensor holds an array of its own, and a change of it is neither recorded nor seen by its class."""
+    own = t._view is None and t._diff is None and t._storage.form.__class__ is Array
+    return own and not (t._rg and state.grad) and not subclassed(t)
+
+
 def _filled(op, name, self, numbers, generator, sample, static=()):
     """``self`` filled; ``sample(place, engine)`` makes the host's numbers."""
     here = place_of(self)
     words = draw(name, generator, here, partial(sample, host.Place.of(self)))
+    if op is not ops.bernoulli_tensor and _simple(self):
+        value = held_by(words, self.shape, self.dtype)
+        if value is not None:
+            demand_writable(self)
+            write(self, value)
+            return self
     return call_inplace(op.inplace, (self, words, *numbers), static)
 
 

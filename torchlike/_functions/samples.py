@@ -12,6 +12,7 @@ import numpy as np
 
 from torchlike._base.mersenne import Mersenne, chunks
 from torchlike._functions.box_muller import fill_normal
+from torchlike._functions.normal_pool import LARGEST, few_normals
 
 _EXACT = 256  # up to here logarithms and the like are the C library's, as PyTorch's are; numpy's may differ in a bit
 _LONG = 1 << 28  # a range of integers from which on each takes two words
@@ -117,6 +118,8 @@ def normal(
     if dtype == np.float64:
         return _doubles(e, n, mean, std)
     whole = n // 16 * 16
+    if n <= LARGEST:
+        return _as(few_normals(e, n, dtype == np.float32, mean, std), dtype)
     out = np.empty(n, np.float32)
     fill_normal(e.words, out[:whole], mean, std)
     if whole < n:  # the last 16 are made anew

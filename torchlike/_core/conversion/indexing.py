@@ -12,7 +12,8 @@ import numpy as np
 from torchlike._base import dtypes
 from torchlike._base.frames import warn
 from torchlike._base.layout import Layout, contiguous_strides, has_overlap, is_contiguous, pointwise_strides
-from torchlike._base.state import state
+from torchlike._base.state import UNUSUAL, state
+from torchlike._base.tracing import trace_state_clean
 from torchlike._core.autograd import node as nodes
 from torchlike._core.autograd import operator_node
 from torchlike._core.conversion.convert import from_jax_array, host, item, place
@@ -58,10 +59,20 @@ def getitem(self: Tensor, index: Any) -> Tensor:
         return _select(self, index)
     if kind is slice:
         return _slice(self, index)
+    if kind is Tensor and _rows(self, index):
+        return _indexed(self, [index])
     view, indices = _resolve(self, index)
     if indices is None:
         return call_view(views.alias, (self,), ()) if view is self else view
     return gathered(view, indices)
+
+
+def _rows(self: Tensor, index: Tensor) -> bool:
+    """Whether ``index`` is nothing but numbers of rows, which the operator takes as they are."""
+    form, view = index._storage.form, index._view
+    if form.__class__ is not Array or form.dtype != np.int64 or self._storage.shared or CAPTURES or UNUSUAL:
+        return False
+    return (len(form.shape) > 0 if view is None else view.dtype is None and len(view.shape) > 0) and self.ndim > 0
 
 
 def gathered(view: Tensor, indices: list[Any]) -> Tensor:
@@ -77,8 +88,16 @@ def gathered(view: Tensor, indices: list[Any]) -> Tensor:
         where = fixed(np.flatnonzero(known(mask)), view.device)
         out, where = call(ops.index_true, (view, where), (dim, mask.ndim)), [None] * dim + [where] * mask.ndim
     else:
-        where = _positions(view, indices)
-        out = call(ops.index, (view, *where), ((len(where),),))
+        return _indexed(view, _positions(view, indices))
+    return _as_the_view(view, where, out)
+
+
+def _indexed(view: Tensor, where: list[Any]) -> Tensor:
+    return _as_the_view(view, where, call(ops.index, (view, *where), ((len(where),),)))
+
+
+def _as_the_view(view: Tensor, where: list[Any], out: Tensor) -> Tensor:
+    """``out``, in the order in which the view that it was taken out of lies in memory."""
     if view._view is not None and not is_contiguous(view._view.layout):
         strides = _strides(view._view.layout, where, tuple(out.shape))
         if strides != contiguous_strides(tuple(out.shape)):
@@ -267,6 +286,8 @@ def _is_compound(x: Any) -> bool:
 
 def _width(x: Any) -> int:
     """How many dimensions one index uses."""
+    if x.__class__ is int or x.__class__ is slice:
+        return 1
     if x is None or x is Ellipsis or x is True or x is False:
         return 0
     return x.ndim if isinstance(x, Tensor) and x.dtype in MASKS else 1
@@ -303,6 +324,8 @@ def _item(t: Tensor, x: Any) -> Any:
 
 def fixed(array: Any, device: Device) -> Tensor:
     """A tensor of host data, whose values stay known while jax traces."""
+    if trace_state_clean():
+        return fresh(place(array, device))
     with jax.ensure_compile_time_eval():
         return fresh(place(array, device))
 
