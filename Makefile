@@ -16,7 +16,7 @@ PYTEST := $(BIN)/python -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reor
 SUB := $(MAKE) --no-print-directory
 comma := ,
 
-.PHONY: docs help demo test test-32 test-compilers test-all sample lint bench clean
+.PHONY: docs help demo test test-32 test-compilers test-all sample answers lint bench clean
 .DEFAULT_GOAL := help
 
 help:
@@ -26,6 +26,7 @@ help:
 	@echo "make test-compilers    the tests that run the compiler of C++ or PyTorch's own"
 	@echo "make test-all    all of these, all cases of every test, each operator's to second order and traced, in both executions"
 	@echo "make sample  run everything under coverage.py and choose anew which tests make test runs: tests/sample.txt"
+	@echo "make answers    run PyTorch for tests of processes and note what it gives: tests/pytorchs.json"
 	@echo "make bench   the benchmarks, in one table with their targets (BENCH=--quick: only see that they run)"
 	@echo "make docs    the documentation as a site, with a reference and a table of what is missing, in site/"
 	@echo "make lint    ruff and mypy alone"
@@ -60,6 +61,10 @@ test-all: lint
 
 sample: $(VENV)/installed-test+examples+dev+sample
 	$(BIN)/python tests/make_sample.py -n $(JOBS)
+
+answers: $(VENV)/installed-test+examples+dev
+	TORCHLIKE_ANSWERS=1 $(BIN)/python -m pytest -q -n 0 tests/distributed/test_processes.py tests/distributed/test_faults.py \
+		tests/test_processes.py tests/test_run.py tests/test_example_scripts.py tests/test_warned_lines.py
 
 # mypy also reads a user's program, tests/typed_program.py, by the stubs that docs/make_stubs.py writes.
 lint: $(VENV)/installed-test+examples+dev

@@ -7,6 +7,7 @@ As a script: ``python fork_server.py FOLDER MODULE ...``, which imports nothing 
 """
 
 import contextlib
+import gc
 import importlib
 import json
 import os
@@ -37,6 +38,8 @@ def started(folder: Path, *modules: str, env: Mapping[str, str]) -> Iterator[Cal
 
 
 def serve(printed: Path) -> None:
+    gc.collect()
+    gc.freeze()  # a child's collector would copy this process's memory by looking at it
     for line in sys.stdin:
         child = os.fork()
         if not child:

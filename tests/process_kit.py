@@ -61,16 +61,12 @@ def _run(scripts, t, folder):
     return finished(started("all_scripts.py", t, folder / f"{t}.RANK", *ports))
 
 
-def results(scripts, folder):
-    """What the cases of scripts gave: {script: {library: [{case: result} of each rank]}}."""
-    libraries = ("torch", "torchlike")  # one after the other: each waits for its other rank, for some seconds only
-    for t in libraries:
-        done = _run(scripts, t, folder)
-        if t == "torch" and any([status for status, *_ in done]):
-            done = _run(scripts, t, folder)  # now and then gloo ends a barrier with another collective's error
-        for status, out, err in done:
-            assert status == 0, f"{out[-2000:]}{err[-4000:]}"
-    return {
-        script: {t: [json.loads((folder / f"{t}.{i}.{script}").read_text()) for i in range(SIZE)] for t in libraries}
-        for script in scripts
-    }
+def results(scripts, t, folder):
+    """What the cases of scripts gave with a library: {script: [{case: result} of each rank]}."""
+    done = _run(scripts, t, folder)
+    if t == "torch" and any([status for status, *_ in done]):
+        done = _run(scripts, t, folder)  # now and then gloo ends a barrier with another collective's error
+    for status, out, err in done:
+        assert status == 0, f"{out[-2000:]}{err[-4000:]}"
+    texts = {script: [folder / f"{t}.{i}.{script}" for i in range(SIZE)] for script in scripts}
+    return {script: [json.loads(text.read_text()) for text in texts[script]] for script in scripts}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import doctest
+import gc
 import inspect
 import json
 import os
@@ -13,6 +14,7 @@ import traceback
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import lowering_kit  # noqa: F401 (lowering takes less time)
 import pytest
 from process_kit import free_port
 
@@ -52,6 +54,8 @@ def run_session(code: str, namespace: dict[str, object], page: Path, before: int
 
 def serve() -> None:
     """Run the pages that are asked for, each in a child of this process, which has imported the package and no more."""
+    gc.collect()
+    gc.freeze()  # a child's collector would copy the parent's memory by looking at it
     for line in sys.stdin:
         page, folder = json.loads(line)
         child = os.fork()

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import pytorchs
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 # script: (arguments, how many losses are compared, to what relative error: bfloat16 rounds elsewhere in the two)
@@ -36,23 +37,20 @@ def losses(tmp_path_factory):
     calls = {str(EXAMPLES / s): [out if a == "OUT" else a for a in args] for s, (args, _, _) in SCRIPTS.items()}
     path = os.pathsep.join([os.environ["PYTHONPATH"], str(Path(__file__).parent), *sys.path])
     env = os.environ | {"PYTHONPATH": path}
-    started = {
-        library: subprocess.Popen(
-            [sys.executable, "-c", RUN, library, json.dumps(calls)], stdout=subprocess.PIPE, env=env
-        )
-        for library in ("torch", "torchlike")
-    }
-    found = {}
-    for library, process in started.items():
-        printed, _ = process.communicate()
-        assert process.returncode == 0, library
-        found[library] = json.loads(printed.splitlines()[-1])
-    return found
+
+    def run(library):
+        command = [sys.executable, "-c", RUN, library, json.dumps(calls)]
+        done = subprocess.run(command, stdout=subprocess.PIPE, env=env, check=True)
+        return {Path(path).name: told for path, told in json.loads(done.stdout.splitlines()[-1]).items()}
+
+    files = [EXAMPLES / name for name in SCRIPTS]
+    expected = pytorchs.given("examples", [*files, json.dumps(list(SCRIPTS.items()))], lambda: run("torch"))
+    return {"torchlike": run("torchlike"), "torch": expected}
 
 
 @pytest.mark.parametrize("script", SCRIPTS)
 def test_the_losses_are_pytorchs(losses, script):
     _, n, tolerance = SCRIPTS[script]
-    ours, theirs = (losses[library][str(EXAMPLES / script)] for library in ("torchlike", "torch"))
+    ours, theirs = (losses[library][script] for library in ("torchlike", "torch"))
     assert len(ours) == len(theirs) == n
     np.testing.assert_allclose(ours, theirs, rtol=tolerance, atol=1e-5)

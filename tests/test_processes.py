@@ -1,11 +1,13 @@
 """Tensors that processes share: what one of them writes, the others read."""
 
+import functools
 import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+import pytorchs
 
 import torchlike
 from torchlike._core.tensor import process_memory
@@ -16,12 +18,12 @@ SCRIPT = Path(__file__).parent / "processes_script.py"
 @pytest.mark.once
 @pytest.mark.skipif(os.name != "posix", reason="processes cannot be given each other's files here")
 def test_what_processes_see_of_each_other():
-    command = {t: [sys.executable, "-W", "ignore", str(SCRIPT), t] for t in ("torch", "torchlike")}
-    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-    runs = {t: subprocess.Popen(words, **pipes) for t, words in command.items()}
-    said = {t: p.communicate(timeout=240) for t, p in runs.items()}
-    assert said["torch"][0].count("\n") == 34, said["torch"]
-    assert said["torchlike"][0] == said["torch"][0], said["torchlike"][1]
+    command = [sys.executable, "-W", "ignore", str(SCRIPT)]
+    run = functools.partial(subprocess.run, capture_output=True, text=True, timeout=240)
+    ours = run([*command, "torchlike"])
+    theirs = pytorchs.same(SCRIPT.name, [SCRIPT], ours.stdout, lambda: run([*command, "torch"]).stdout)
+    assert theirs.count("\n") == 34, theirs
+    assert ours.stdout == theirs, ours.stderr
 
 
 def test_shared_memory_in_one_process():

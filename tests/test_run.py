@@ -16,6 +16,7 @@ import textwrap
 from pathlib import Path
 
 import pytest
+import pytorchs
 import torch as pytorch
 
 import torchlike
@@ -81,6 +82,18 @@ def same_as_python(tmp_path: Path, stand_in: Path, files: dict[str, str], *argum
     assert ours.stderr == without_runpy(plain.stderr)
     assert ours.returncode == plain.returncode
     return ours
+
+
+def same_as_pytorch(tmp_path: Path, script: str) -> None:
+    """Run a script both ways, unless it is known what PyTorch prints."""
+    write(tmp_path, {"script.py": script})
+    ours = python("-m", "torchlike", "run", "script.py", cwd=tmp_path, path=REPOSITORY)
+
+    def theirs() -> str:
+        return python("script.py", cwd=tmp_path, path=tmp_path).stdout
+
+    expected = pytorchs.same(f"test_run {pytorchs.checksum(script)}", [script], ours.stdout, theirs)
+    assert (ours.stdout, ours.returncode) == (expected, 0), ours.stderr
 
 
 def without_runpy(text: str) -> str:
@@ -281,10 +294,7 @@ IDENTITY = """\
 
 def test_it_shows_pytorchs_names(tmp_path):
     """Names of modules and classes, versions, pickles; in child processes too."""
-    write(tmp_path, {"script.py": IDENTITY})
-    ours = python("-m", "torchlike", "run", "script.py", cwd=tmp_path, path=REPOSITORY)
-    plain = python("script.py", cwd=tmp_path, path=tmp_path)
-    assert (ours.stdout, ours.returncode) == (plain.stdout, 0), ours.stderr
+    same_as_pytorch(tmp_path, IDENTITY)
 
 
 UNDONE = """\
@@ -388,10 +398,7 @@ PORTED = """\
 
 
 def test_an_unmodified_script_prints_what_pytorch_prints(tmp_path):
-    write(tmp_path, {"script.py": PORTED})
-    ours = python("-m", "torchlike", "run", "script.py", cwd=tmp_path, path=REPOSITORY)
-    plain = python("script.py", cwd=tmp_path, path=tmp_path)
-    assert (ours.stdout, ours.returncode) == (plain.stdout, 0), ours.stderr
+    same_as_pytorch(tmp_path, PORTED)
 
 
 def test_the_package_offers_the_alias():

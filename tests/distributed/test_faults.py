@@ -7,6 +7,7 @@ import subprocess
 import sys
 
 import pytest
+import pytorchs
 from both import agree
 from process_kit import HERE, ended, finished, free_port, started
 from story_kit import said
@@ -223,7 +224,12 @@ def test_misuses(name, capsys):
 
 
 def test_functions_started_from_python():
-    command = [sys.executable, str(HERE / "launch_script.py")]
-    runs = [subprocess.Popen([*command, t], stdout=subprocess.PIPE, text=True) for t in ("torch", "torchlike")]
-    theirs, ours = (run.communicate(timeout=120)[0].splitlines()[-1] for run in runs)
+    script = HERE / "launch_script.py"
+
+    def run(t):
+        command = [sys.executable, str(script), t]
+        return subprocess.run(command, stdout=subprocess.PIPE, text=True, timeout=120).stdout.splitlines()[-1]
+
+    ours = run("torchlike")
+    theirs = pytorchs.same(script.name, [script], ours, lambda: run("torch"))
     assert ours == theirs and '"told"' not in ours and "ChildFailedError" in ours
