@@ -139,7 +139,7 @@ def mismatches():
         d.send(t.ones(3), 1)
         tell("barrier", lambda: d.barrier(timeout=datetime.timedelta(seconds=1)))
     else:
-        time.sleep(1)
+        time.sleep(0.2)
         tell("another message", lambda: d.recv(t.ones(2), 0))
         time.sleep(2)
 

@@ -67,7 +67,7 @@ FAULTS = {
             "models: rank 1": r"same model across all ranks, but parameter 'weight' of Rank 0 is .*\[2, 2\], while .* "
             r"of rank 1 is .*\[2, 3\]",
             "more parameters: rank 0": "same model across all ranks, but Rank 0 has 2 params, while rank 1 .* 4 params",
-            "nothing sent: rank 0": "recv: rank 1 sent nothing within 2 seconds",
+            "nothing sent: rank 0": "recv: rank 1 sent nothing within 2 seconds; rank 1 waits for rank 0",
             "another message: rank 1": r"recv: rank 0 sent a message of float32\[3\] for a tensor of float32\[2\]",
             "barrier: rank 0": "barrier .*: rank 1 did not arrive within 1 seconds",
         },

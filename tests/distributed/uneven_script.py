@@ -149,6 +149,31 @@ def fsdp(r):
 
 
 @case
+def fsdp1_with_what_is_not_used(r):
+    """As parts of one flat parameter, layers that nothing was computed with have gradients of 0, and moments decay."""
+    class Net(t.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.a, self.b = t.nn.Linear(2, 2), t.nn.Linear(2, 2)
+
+        def forward(self, x, every):
+            return self.a(self.b(x) if every else x)
+
+    net, losses = Net(), []
+    with t.no_grad():
+        for i, p in enumerate(net.parameters()):
+            p.copy_(t.arange(float(p.numel())).reshape(p.shape) / 10 + i)
+    m = FSDP.FullyShardedDataParallel(net, use_orig_params=True, device_id=t.device("cpu"))
+    o = t.optim.AdamW(m.parameters(), lr=0.1)
+    for every in (True, False, False, True):
+        losses.append(m(t.ones(2, 2) * (r + 1), every).pow(2).mean())
+        losses[-1].backward()
+        o.step()
+        o.zero_grad()
+    return [round(loss.item(), 3) for loss in losses]
+
+
+@case
 def mesh2(r):
     m = DM.init_device_mesh("cpu", (1, d.get_world_size()), mesh_dim_names=("a", "b"))
     return DT.distribute_tensor(t.arange(15.0).reshape(5, 3), m, [S(0), S(0)]), DT.distribute_tensor(

@@ -12,7 +12,7 @@ from torchlike._core.overrides.torch_function import publish as _publish
 from torchlike._core.tensor.tensor import Tensor
 from torchlike._executor.pending import as_numpy
 from torchlike.distributed import _runtime
-from torchlike.distributed._calls import Work, assign, demand_eager, values
+from torchlike.distributed._calls import SILENT, Work, assign, demand_eager, values
 from torchlike.distributed._collectives import demand_tensor, root_of
 from torchlike.distributed._runtime import DistBackendError
 from torchlike.distributed.distributed_c10d import ProcessGroup, found, get_global_rank, get_group_rank, is_member
@@ -234,10 +234,40 @@ def _of_any(group: ProcessGroup, tensor: Tensor, tag: int) -> Work:
 
 def _receive(group: ProcessGroup, tensor: Tensor, source: int, key: str, seconds: float | None) -> list[Tensor]:
     limit = group.seconds() if seconds is None else seconds
-    data = _runtime.get(key, limit, f"recv: rank {group.ranks[source]} sent nothing")
-    _runtime.forget(key)
+    data = _awaited(group.ranks[source], key, limit, "recv")
     assign(tensor, _unpacked(tensor, data, f"recv: rank {group.ranks[source]} sent"))
     return [tensor]
+
+
+def _awaited(source: int, key: str, limit: float, name: str) -> bytes:
+    """What a rank has sent. DistBackendError names it, and whom it waits for itself."""
+    quiet = min(SILENT, limit)
+    data = _runtime.soon(key, quiet)
+    if data is None:
+        own = f"{_AWAITED}/{_runtime.connection.world.rank}"
+        _runtime.put(own, str(source).encode())  # it stays where nothing comes: others may ask later
+        try:
+            data = _runtime.get(key, max(limit - quiet, 0.01), "")
+        except DistBackendError as error:
+            text = f"{name}: rank {source} sent nothing within {limit:g} seconds{_whom(source)}"
+            raise DistBackendError(text) from error
+        _runtime.forget(own)
+    _runtime.forget(key)
+    return data
+
+
+_AWAITED = "torchlike/awaited"
+
+
+def _whom(rank: int) -> str:
+    """In words: for which rank another one waits, and that one, and so on."""
+    text, seen = "", {rank}
+    while (told := _runtime.soon(f"{_AWAITED}/{rank}", 0.01)) is not None:
+        text, rank = f"{text}; rank {rank} waits for rank {int(told)}", int(told)
+        if rank in seen:
+            break
+        seen.add(rank)
+    return text
 
 
 def _first_of_any(group: ProcessGroup, tag: Any) -> tuple[int, str]:
@@ -314,8 +344,7 @@ def recv_object_list(
         source = _peer("source", found_, src, group_src)
         key = _numbered(found_, source, found_.rank(), "objects")
     who = found_.ranks[source]
-    data = _runtime.get(key, found_.seconds(), f"recv_object_list: rank {who} sent nothing")
-    _runtime.forget(key)
+    data = _awaited(who, key, found_.seconds(), "recv_object_list")
     object_list[:] = pickle.loads(data)
     return who
 

@@ -70,6 +70,7 @@ class _State:
         values: what they were then, whole. kept: whether they stay so when forward is called.
         scales: by what gradients are multiplied that have been averaged.
         reduces: whether gradients are reduced over processes now, in several respects; else in a later backward.
+        joint: whether all have gradients where one has.
     """
 
     def __init__(self, mesh: DeviceMesh, policy: MixedPrecisionPolicy, reshard: bool) -> None:
@@ -80,6 +81,7 @@ class _State:
         self.kept = False
         self.scales: list[Any] = []
         self.reduces: dict[str, bool] = {}
+        self.joint = False
 
     def put(self, parameters: Iterable[Any]) -> None:
         """Let the modules have these parameters."""
@@ -126,7 +128,7 @@ class _State:
 
     def _gathered(self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         cut, hows = self.present() if self.cut is None else self.cut, self.hows()
-        wholes = self._ahead(cut) or all_gathered(cut, hows)
+        wholes = self._ahead(cut) or all_gathered(cut, hows, self.joint)
         self.cut, self.values = None, []
         self.put(wholes)
         try:

@@ -79,6 +79,18 @@ class _Gather(Function):
         return fresh(cast(whole(value, how.cut), ctx.dtype)), None
 
 
+class _Together(Function):
+    """Whole parameters: where one has a gradient all have, zeros if nothing else."""
+
+    @staticmethod
+    def forward(ctx: Any, *wholes: Any) -> Any:
+        return tuple([fresh(value_of(w)) for w in wholes])
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Any) -> Any:
+        return grads
+
+
 def gathered(p: Tensor, how: Gathering) -> Any:
     """The whole parameter: a plain tensor, or the DTensor that tensor parallelism made of it."""
     new = _Gather.apply(p, how)
@@ -147,10 +159,13 @@ class saving:
                 _wholes().pop(key, None)
 
 
-def all_gathered(cut: list[Any], hows: list[Gathering]) -> list[Any]:
-    """Whole parameters: one for each object."""
+def all_gathered(cut: list[Any], hows: list[Gathering], joint: bool = False) -> list[Any]:
+    """Whole parameters: one for each object. ``joint``: all have gradients where one has, as in PyTorch's flat one."""
     wholes = {id(p): (p, how) for p, how in zip(cut, hows, strict=True)}
     made = {key: gathered(p, how) for key, (p, how) in wholes.items()}
+    if joint:
+        keys = [key for key, w in made.items() if w.requires_grad and type(w) is Tensor]
+        made |= zip(keys, _Together.apply(*[made[key] for key in keys]), strict=True) if keys else ()
     return [made[id(p)] for p in cut]
 
 

@@ -101,8 +101,10 @@ class FullyShardedDataParallel(Module):
             )  # fmt: skip
         for inside in FullyShardedDataParallel.fsdp_modules(module):  # it is no root from now on
             inside._held.policy = replace(inside._held.policy, cast_forward_inputs=inside._casts)
-        self._fsdp_wrapped_module = module if isinstance(module, FSDPModule) else sharded(module, *options)
+        own = not isinstance(module, FSDPModule)
+        self._fsdp_wrapped_module = sharded(module, *options) if own else module
         self._held: Any = module._fsdp
+        self._held.joint = own
         self._casts: bool = mixed_precision is not None and mixed_precision.cast_forward_inputs
         self._state_dict_settings = _WHOLE
         self._buffer_dtype = None if mixed_precision is None else mixed_precision.buffer_dtype
