@@ -141,6 +141,26 @@ def _norm_along_jvp(ord, axes, primals, tangents):
     return result, _norm_jvp(dx, x, result, ord, axes, True)
 
 
+def _normalize_back(grad, self, dim, eps):
+    axes = (axis_of(dim, self.ndim),)
+    length = _norm_of(jnp.abs(self), 2, axes, True)
+    least = jnp.asarray(eps).astype(self.dtype)
+    scale = jnp.maximum(length, least)
+    unit = self / scale
+    along = jnp.where((length >= least) & (length > 0), jnp.sum(grad * unit, axes, keepdims=True), 0)
+    return (grad - unit * along) / scale
+
+
+@op("_normalize(Tensor self, int dim, float eps) -> Tensor", variants="", aten=False, node="DivBackward",
+    vjp={"self": _normalize_back}, saved="")  # fmt: skip
+def normalize(self, dim, eps):
+    """The vectors along ``dim`` over their lengths, or over ``eps`` where that is larger."""
+    if not jnp.issubdtype(self.dtype, jnp.floating):
+        raise RuntimeError(f"_normalize: expected a real floating point tensor, got {type_name(self)}")
+    length = norm_along(self, 2.0, (axis_of(dim, self.ndim),))
+    return self / jnp.maximum(length, jnp.asarray(eps).astype(self.dtype))
+
+
 def _negative_limit(self, p, dim, maxnorm):
     return ~(maxnorm >= 0), lambda: RuntimeError(f"renorm: expected maxnorm to be >= 0 but got {maxnorm}")
 
