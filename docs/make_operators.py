@@ -57,6 +57,12 @@ GAPS = [
         "selects by Hoare's partitions. Their order would take ten times the time and a second to compile",
     ),
     ("`topk(sorted=False)`", "order of the elements", "sorted all the same; PyTorch's depends on its algorithm"),
+    (
+        "`resize_`",
+        "CSC, BSR, BSC and hybrid tensors",
+        "NotImplementedError; PyTorch resizes them as if they were CSR, into parts that do not fit their layout",
+    ),
+    ("`csr.data = a`", "", "`a` with its values; PyTorch keeps the old values under the new size"),
     ("`matrix_exp`", "bfloat16, float16", "right; PyTorch gives NaN or numbers far off, 2e4 for 1"),
     ("`pow`, `__rpow__`", "complex64", "within 3e-6 of the modulus, as PyTorch's, but other last digits"),
     ("`logcumsumexp`", "jvp", "right to 3e-6 in float32"),

@@ -213,6 +213,20 @@ def test_errors_of_making_one():
     agree_error(lambda t: make(t, wrapper_class, (2,), dtype=t.int64, requires_grad=True), "floating point")
 
 
+@pytest.mark.parametrize("make", ["_make_subclass", "as_subclass", "call"])
+def test_one_is_no_instance_of_another_class(make):
+    """Its ``__torch_dispatch__`` says what a view of it is, and that must be one of the class already."""
+
+    def run(t, cls):
+        x = made(t, False)
+        how = {"_make_subclass": lambda: t.Tensor._make_subclass(cls, x), "as_subclass": lambda: x.as_subclass(cls)}
+        return type(how[make]() if make in how else cls(x)).__name__
+
+    agree_error(lambda t: run(t, type("Plain", (t.Tensor,), {})), "Tensor subclass Plain but .* of type Wrapper")
+    if make != "call":
+        agree(lambda t: run(t, t.Tensor))
+
+
 def not_implemented(t):
     class Refuses(t.Tensor):
         @classmethod

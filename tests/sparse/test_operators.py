@@ -186,6 +186,12 @@ def _changed(t, make, change):
     return x, y is x, x._version > version
 
 
+def _factor(t, make, factor):
+    x = make(t).coalesce()
+    x.mul_(factor)
+    return x.is_coalesced(), x.coalesce()
+
+
 @cases(
     *[lambda t, make=make, change=change: _changed(t, make, lambda x: change(t, x)) for make, change in (
         (S, lambda t, x: x.mul_(2)), (U, lambda t, x: x.mul_(2)), (U, lambda t, x: x.zero_()),
@@ -198,6 +204,8 @@ def _changed(t, make, change):
     )],
     lambda t: [x := t.ones(3, 2, 3), x[0].add_(S(t)), x],
     lambda t: [x := S(t), x.__imul__(3), x.__iadd__(S(t)), x],
+    lambda t: [_factor(t, S, f) for f in (2, 2.5, t.tensor(2.0), S(t), t.ones(S(t).shape))],
+    lambda t: [_factor(t, lambda t: t.sparse_coo_tensor([[1]], [2.0], (3,)), 2), (S(t) * 2).is_coalesced()],
 )  # fmt: skip
 def test_changes(f):
     same(f)

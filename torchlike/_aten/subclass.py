@@ -1,6 +1,7 @@
 """What subclasses of Tensor do by default, and the contexts in which overriding is off."""
 
 from torchlike._aten import size_policy
+from torchlike._aten.python_dispatch import takes
 from torchlike._base.state import state
 from torchlike._core.autograd.fields import differentiable, mark
 from torchlike._core.dispatch.view_calls import call_view
@@ -54,6 +55,20 @@ def as_subclass(t, cls):
     return new
 
 
+def of_class(t, cls):
+    """:func:`as_subclass` for users: a ``__torch_dispatch__`` of the class of ``t`` says what its view is."""
+    return _answered(call_view(views.alias, (t,), ()), cls) if takes(type(t)) else as_subclass(t, cls)
+
+
+def _answered(result, cls):
+    if not isinstance(result, cls):
+        raise RuntimeError(
+            f"Creating a new Tensor subclass {cls.__name__} but the raw Tensor object is already associated to a "
+            f"python object of type {type(result).__name__} which is not a subclass of the requested type"
+        )
+    return result
+
+
 def detached(t):
     """``t.detach()`` as its class has it."""
     return t.detach()
@@ -79,7 +94,7 @@ def make_subclass(
         raise TypeError(f"_make_subclass(): argument 'data' (position 2) must be Tensor, not {type(data).__name__}")
     if require_grad and not differentiable(data):
         raise RuntimeError("Only Tensors of floating point and complex dtype can require gradients")
-    new = alias(data, cls)
+    new = _answered(data.detach(), cls) if takes(type(data)) else alias(data, cls)
     if require_grad:
         mark(new, True)
     return size_policy.ask(new, dispatch_sizes_strides_policy, dispatch_device, dispatch_layout)

@@ -4,7 +4,7 @@ import numpy as np
 
 import torchlike._base.device as devices
 import torchlike._base.dtypes as dtypes
-from torchlike._aten.subclass import as_subclass as make_instance
+from torchlike._aten.subclass import of_class
 from torchlike._core.conversion import convert, factories
 from torchlike._core.conversion.convert import as_tensor, tensor
 from torchlike._core.dispatch.view_calls import call_view
@@ -63,7 +63,7 @@ def _sequence(data):
 def _new(cls, *args, device=None, **kwargs):
     made = _construct("Tensor", args, None, device, "cpu")
     if cls is not Tensor and _is_tensor(args) and args[0].layout is strided:
-        return make_instance(args[0], cls)
+        return of_class(args[0], cls)
     return made if cls is Tensor else alias(made, cls)
 
 

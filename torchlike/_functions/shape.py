@@ -3,8 +3,7 @@
 from itertools import accumulate, pairwise
 
 import torchlike._base.dtypes as dtypes
-from torchlike._aten.subclass import as_subclass as make_instance
-from torchlike._aten.subclass import demand_class
+from torchlike._aten.subclass import demand_class, of_class
 from torchlike._base import dims
 from torchlike._base import geometry as g
 from torchlike._base.layout import numel
@@ -372,4 +371,4 @@ def __iter__(self):
 def as_subclass(self, cls):
     """A view of the tensor as an instance of ``cls``, a subclass of Tensor."""
     demand_class(cls)
-    return make_instance(self, cls)
+    return of_class(self, cls)

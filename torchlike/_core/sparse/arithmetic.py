@@ -11,7 +11,7 @@ from torchlike._core.autograd import node as nodes
 from torchlike._core.conversion.convert import host
 from torchlike._core.dispatch.dispatch import call
 from torchlike._core.sparse import kernels
-from torchlike._core.sparse.rules import COMPOSITES, DISTINCT, INPLACE, RULES, WITHIN, recorded, replaced, rule
+from torchlike._core.sparse.rules import COMPOSITES, DISTINCT, INPLACE, LOOSE, RULES, WITHIN, recorded, replaced, rule
 from torchlike._core.sparse.structure import as_coo, coalesced, emptied, like, masked, numbers, with_values
 from torchlike._core.sparse.value import Compressed, Coo, coo_of, layout_name, put_on, unsupported, value
 from torchlike._core.tensor.mutation import write_silently
@@ -158,6 +158,9 @@ def _mul(ctx: Any, self: Any, other: Any) -> Tensor:
 
     ctx.saves(back, self if right else None, other if left else None)
     return _product(self, other)
+
+
+LOOSE.add("mul")
 
 
 def _conjugate(x: Any) -> Any:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 RULES: dict[str, Callable[..., Any]] = {}
 INPLACE: dict[str, Callable[..., Any]] = {}  # called with the arguments of the call, its static ones last
 DISTINCT: set[str] = set()  # operators whose in-place forms need each place once
+LOOSE: set[str] = set()  # operators whose in-place forms by a dense tensor or a number leave coordinates uncoalesced
 WITHIN: set[str] = set()  # operators whose in-place forms change the values of coordinates where they are
 COMPOSITES: dict[str, Callable[..., Any]] = {}  # the same; they make further calls, which are recorded
 OTHERS: dict[type, Callable[[Call], Any]] = {}  # what handles calls with values of other classes that jax refuses
@@ -115,7 +116,12 @@ def _handle(call: Call) -> Any:
         raise RuntimeError(f"{op.name} requires coalesced input; call .coalesce() first")
     node = op.declaration.node + ("0" if op.declaration.node.endswith("Backward") else "")
     out = recorded(node, _arguments(op, call.inputs, call.static)(f), *call.inputs)
-    return replaced(op.name, call.inputs[0], out, call.inputs, op.declaration.name in WITHIN) if writes else out
+    if not writes:
+        return out
+    entries = value(out)
+    if op.declaration.name in LOOSE and isinstance(entries, Coo) and value(call.inputs[1]) is None:
+        entries.coalesced = entries.indices.shape[1] < 2
+    return replaced(op.name, call.inputs[0], out, call.inputs, op.declaration.name in WITHIN)
 
 
 def written(target: Tensor, new: Tensor, within: bool) -> Any:
