@@ -4,13 +4,14 @@ import jax.numpy as jnp
 
 from torchlike._base.dtypes import from_np
 from torchlike._decl import rules
+from torchlike._ops._elementwise import rounded_product
 
 
-def _scale(x, number):
+def scale(x, number):
     """``number * x`` in the dtype of ``x``; a number left at its default 1 costs nothing."""
     if isinstance(number, int):
         return x
-    return _as(number, x.dtype) * x
+    return rounded_product(_as(number, x.dtype), x)
 
 
 def scaled(grad, number):
@@ -36,10 +37,10 @@ def blended(name, self, product, kind, beta, alpha, skips=False):
         raise RuntimeError(
             f"{name}: self and mat2 must have the same dtype, but got {from_np(self.dtype)} and {from_np(kind)}"
         )
-    old = _scale(self.astype(product.dtype), beta)
+    old = scale(self.astype(product.dtype), beta)
     if not isinstance(beta, int):
         old = jnp.where(_as(beta, self.dtype) == 0, jnp.zeros((), old.dtype), old)
-    new = _scale(product, alpha)
+    new = scale(product, alpha)
     if skips and not isinstance(alpha, int):
         new = jnp.where(alpha == 0, jnp.zeros((), new.dtype), new)
     return (old + new).astype(kind)

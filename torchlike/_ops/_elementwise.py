@@ -165,6 +165,13 @@ def round_to(x, dtype):
     return jnp.where(small, x + lax.stop_gradient(even - x), rounded)
 
 
+def rounded_product(a, b):
+    """``a * b`` rounded before it is added to anything: some processors have both of float16 in one instruction."""
+    if a.dtype != np.float16:
+        return a * b
+    return round_to(a.astype(np.float32) * b.astype(np.float32), np.float16).astype(np.float16)
+
+
 def precise_log1p(x):
     """``log(1 + x)``; XLA's of 64 bits loses two digits from -0.5 to -0.29, where the plain logarithm has them."""
     return jnp.where(x < -0.29, lax.log(1 + x), lax.log1p(x)) if x.dtype == np.float64 else lax.log1p(x)

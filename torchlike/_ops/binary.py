@@ -15,6 +15,7 @@ from torchlike._ops._elementwise import (
     direction,
     kind,
     no_derivative,
+    rounded_product,
     scalar_name,
     ties_share,
     widely,
@@ -100,8 +101,8 @@ fmin = _extreme_number("fmin", None, lambda a, b: a <= b, "The smaller of two el
 
 
 def _over_square(grad, numerator, other):
-    square = numerator * numerator + other * other
-    return grad * jnp.where(square == 0, 0, numerator / square)
+    square = rounded_product(numerator, numerator) + rounded_product(other, other)
+    return grad * numerator * jnp.where(square == 0, 0, 1 / square)
 
 
 @pointwise(

@@ -15,7 +15,7 @@ from torchlike._base import result_layouts
 from torchlike._base.dtypes import get_default_dtype
 from torchlike._decl.op import op
 from torchlike._decl.words import aten, spelled, unseen
-from torchlike._ops._elementwise import broadcast, demand, kind, scalar_name, wide
+from torchlike._ops._elementwise import broadcast, demand, kind, rounded_product, scalar_name, wide
 from torchlike._ops.cross_entropy import MEAN, NONE, SUM, reduce
 
 REDUCTIONS = (NONE, MEAN, SUM)
@@ -393,7 +393,7 @@ def _entropy_jvp(primals, tangents):
 
 def _kl_div(self, target):
     x, t = broadcast("kl_div", self, target)
-    return _entropy(t) - t * x
+    return _entropy(t) - rounded_product(t, x)
 
 
 kl_div = by_reduction("kl_div(Tensor self, Tensor target) -> Tensor", "SubBackward", dtype="promote", autocast="fp32",

@@ -14,8 +14,8 @@ from torchlike._decl.op import op
 from torchlike._decl.settings import reset_kernels
 from torchlike._decl.words import aten, later, unseen
 from torchlike._ops._axes import refuse
-from torchlike._ops._blend import blended, expandable, long, scaled
-from torchlike._ops._elementwise import demand_factor, is_reduced, once
+from torchlike._ops._blend import blended, expandable, long, scale, scaled
+from torchlike._ops._elementwise import demand_factor, is_reduced, once, rounded_product
 
 product = partial(op, variants="function method out", autocast="lower_precision_fp")
 blend = partial(op, variants="function method inplace out", autocast="lower_precision_fp", out="after")
@@ -477,9 +477,9 @@ def addr(self, vec1, vec2, beta, alpha):
             raise RuntimeError(f"addr: Expected 1-D argument vec1 and vec2, but got {vec1.ndim}-D and {vec2.ndim}-D")
     demand_factor("addr", self, beta, "beta")
     demand_factor("addr", self, alpha)
-    product = vec1[:, None] * vec2[None, :]
-    self, product = (once(x) if isinstance(n, int) else x for x, n in ((self, beta), (product, alpha)))
-    return blended("addr", self, product, product.dtype, beta, alpha)
+    outer = rounded_product(scale(vec1, alpha)[:, None], vec2[None, :])
+    self, outer = (once(x) if isinstance(n, int) else x for x, n in ((self, beta), (outer, alpha)))
+    return blended("addr", self, outer, outer.dtype, beta, 1)
 
 
 def _last_step_of_linear(input, weight, bias):

@@ -12,7 +12,7 @@ from torchlike._decl import rules
 from torchlike._decl.op import op
 from torchlike._decl.words import aten, unseen
 from torchlike._ops._axes import is_floating, refuse, type_name
-from torchlike._ops._elementwise import is_reduced
+from torchlike._ops._elementwise import is_reduced, rounded_product
 from torchlike._ops.matmul import demand_same, precision, product
 
 # -- products of two tensors -------------------------------------------------------------------------
@@ -161,7 +161,7 @@ def _cross(name, a, b, axis):
     shape = broadcast_shapes(a.shape, b.shape)
     a, b = jnp.broadcast_to(a, shape), jnp.broadcast_to(b, shape)
     ahead, behind = (lambda x: jnp.roll(x, -1, axis)), (lambda x: jnp.roll(x, 1, axis))
-    return ahead(a) * behind(b) - behind(a) * ahead(b)
+    return rounded_product(ahead(a), behind(b)) - rounded_product(behind(a), ahead(b))
 
 
 def _same_rank(name, a, b):

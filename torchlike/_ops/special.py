@@ -237,7 +237,7 @@ lgamma = unary(
 digamma = unary(
     "digamma",
     _digamma,
-    lambda grad, self: grad * polygamma_value(1, self),
+    lambda grad, self: grad * widely(lambda x: polygamma_value(1, x), self),
     kinds="bif",
     doc="The derivative of ``lgamma``.",
     shows="2.0 -> 0.4228",

@@ -16,9 +16,12 @@ from torchlike._ops._elementwise import (
     demand,
     demand_real,
     direction,
+    is_reduced,
     kind,
     on_complex,
     precise_log1p,
+    round_to,
+    rounded_product,
     unary,
     wide,
     wide_dtype,
@@ -328,15 +331,23 @@ cos = unary(
 tan = unary(
     "tan",
     on_complex(lax.tan, _complex_tan, lambda x, y, dot: dot * (1 + y * y)),
-    lambda grad, result: grad * conj(1 + result * result),
+    lambda grad, result: grad * conj(1 + rounded_product(result, result)),
     doc="Elementwise tangent.",
     shows="0.5 -> 0.5463",
     autocast={"cuda": "fp32"},
 )
+
+
+def _inverse_root(x):
+    if not is_reduced(x):
+        return 1 / lax.sqrt(x)
+    return round_to(1 / lax.sqrt(round_to(x.astype(np.float32), x.dtype)), x.dtype).astype(x.dtype)
+
+
 asin = unary(
     "asin",
     on_complex(lax.asin, _complex.asin, lambda x, y, dot: dot / lax.sqrt(1 - x * x)),
-    lambda grad, self: grad * conj(1 / lax.sqrt(1 - self * self)),
+    lambda grad, self: grad * conj(_inverse_root(1 - rounded_product(self, self))),
     doc="Elementwise arc sine.",
     shows="0.5 -> 0.5236",
     autocast={"cuda": "fp32"},
@@ -344,7 +355,7 @@ asin = unary(
 acos = unary(
     "acos",
     on_complex(lax.acos, _complex.acos, lambda x, y, dot: -dot / lax.sqrt(1 - x * x)),
-    lambda grad, self: -grad * conj(1 / lax.sqrt(1 - self * self)),
+    lambda grad, self: -grad * conj(_inverse_root(1 - rounded_product(self, self))),
     doc="Elementwise arc cosine.",
     shows="0.5 -> 1.0472",
     autocast={"cuda": "fp32"},
@@ -354,7 +365,7 @@ acos = unary(
 atan = unary(
     "atan",
     on_complex(lax.atan, _complex.atan, lambda x, y, dot: dot / (x * x + 1)),
-    lambda grad, self: grad / conj(self * self + 1),
+    lambda grad, self: grad / conj(rounded_product(self, self) + 1),
     doc="Elementwise arc tangent.",
     shows="0.5 -> 0.4636",
 )
@@ -401,13 +412,13 @@ tanh = unary(
 
 
 def _acosh_slope(x):
-    return 1 / (lax.sqrt(x - 1) * lax.sqrt(x + 1)) if kind(x) == "c" else lax.rsqrt(x * x - 1)
+    return 1 / (lax.sqrt(x - 1) * lax.sqrt(x + 1)) if kind(x) == "c" else _inverse_root(rounded_product(x, x) - 1)
 
 
 asinh = unary(
     "asinh",
     on_complex(lax.asinh, _complex.asinh, lambda x, y, dot: dot / lax.sqrt(x * x + 1)),
-    lambda grad, self: grad * conj(1 / lax.sqrt(self * self + 1)),
+    lambda grad, self: grad * conj(_inverse_root(rounded_product(self, self) + 1)),
     doc="Elementwise inverse hyperbolic sine.",
     shows="0.5 -> 0.4812",
 )
@@ -421,7 +432,7 @@ acosh = unary(
 atanh = unary(
     "atanh",
     on_complex(lax.atanh, _complex.atanh, lambda x, y, dot: dot / (1 - x * x)),
-    lambda grad, self: grad / conj(1 - self * self),
+    lambda grad, self: grad / conj(1 - rounded_product(self, self)),
     doc="Elementwise inverse hyperbolic tangent.",
     shows="0.5 -> 0.5493",
 )
