@@ -279,6 +279,16 @@ def classes_of_results(rank):
 
 
 @case
+def lists_as_methods_of_a_group(rank):
+    group, x = d.group.WORLD, t.arange(2.0) + rank
+    rows, all_rows, own = [t.zeros(2), t.zeros(2)], [t.zeros(2), t.zeros(2)], t.zeros(2)
+    group.gather(rows if rank else [], x, 1).wait()
+    group.scatter(own, [x, x + 5] if rank == 0 else [], 0).wait()
+    group.alltoall(all_rows, [x * 10, x * 10 + 1]).wait()
+    return [told(y) for y in (rows, own, all_rows)]
+
+
+@case
 def messages_as_operators(rank):
     x, c, group = t.ones(3) * (rank + 1), t.zeros(2), d.group.WORLD.group_name
     y = waited(OPS.isend(x, 1, 3, group) if rank == 0 else OPS.irecv(x, 0, 3, group))

@@ -70,6 +70,27 @@ def reduce_scatter(
     return _within(collectives.reduce_scatter(_one(output, "reduce_scatter"), inputs, op, group, True), timeout)
 
 
+def gather(
+    group: ProcessGroup, output_tensors: list[Tensor], input_tensor: Tensor, root: int, timeout: timedelta | None = None
+) -> Work:
+    """Begin :func:`torch.distributed.gather` to a rank of the group; others give no outputs."""
+    return _within(collectives.gather(input_tensor, output_tensors or None, None, group, True, root), timeout)
+
+
+def scatter(
+    group: ProcessGroup, output_tensor: Tensor, input_tensors: list[Tensor], root: int, timeout: timedelta | None = None
+) -> Work:
+    """Begin :func:`torch.distributed.scatter` from a rank of the group; others give no inputs."""
+    return _within(collectives.scatter(output_tensor, input_tensors or None, None, group, True, root), timeout)
+
+
+def alltoall(
+    group: ProcessGroup, output_tensors: list[Tensor], input_tensors: list[Tensor], timeout: timedelta | None = None
+) -> Work:  # fmt: skip
+    """Begin :func:`torch.distributed.all_to_all`."""
+    return _within(collectives.all_to_all(output_tensors, input_tensors, group, True), timeout)
+
+
 def alltoall_base(
     group: ProcessGroup, output: Tensor, input: Tensor, output_split_sizes: list[int], input_split_sizes: list[int],
     timeout: timedelta | None = None,
@@ -110,8 +131,8 @@ def barrier(group: ProcessGroup, timeout: timedelta | None = None) -> Work:
 
 def _installed() -> None:
     calls: tuple[Callable[..., Work], ...] = (
-        allreduce, allreduce_coalesced, broadcast, reduce, allgather, reduce_scatter, alltoall_base, _allgather_base,
-        _reduce_scatter_base, send, recv, barrier,
+        allreduce, allreduce_coalesced, broadcast, reduce, allgather, reduce_scatter, gather, scatter, alltoall,
+        alltoall_base, _allgather_base, _reduce_scatter_base, send, recv, barrier,
     )  # fmt: skip
     for call in calls:
         setattr(ProcessGroup, call.__name__, call)
