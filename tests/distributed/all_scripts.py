@@ -5,7 +5,6 @@
 Each writes to FILE with its name behind, and makes a group of processes of its own.
 """
 
-import gc
 import importlib
 import os
 import runpy
@@ -16,10 +15,6 @@ library, file, *rest = sys.argv[1:]
 if library == "torchlike":
     sys.path.append(str(Path(__file__).parents[1]))
     importlib.import_module("lowering_kit")  # lowering takes less time
-    importlib.import_module("torchlike")
-    gc.set_threshold(20_000, 20, 20)
-    gc.collect()
-    gc.freeze()
 for script, port in zip(rest[::2], rest[1::2], strict=True):
     os.environ["MASTER_PORT"] = port
     sys.argv = [script, library, f"{file}.{script}"]
