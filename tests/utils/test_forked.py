@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import torchlike
-from torchlike._executor import forked
+from torchlike._executor import forked, immediate
 
 pytestmark = [
     pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork"),
@@ -80,6 +80,19 @@ CASES = {
 @pytest.mark.parametrize("name", CASES)
 def test_a_child_computes_the_same(name):
     np.testing.assert_allclose(np.asarray(in_child(CASES[name])), np.asarray(CASES[name]()), rtol=2e-5, atol=1e-6)
+
+
+def _copies_of_xla():
+    """How many arrays XLA copies, where its threads may be gone, for numbers of the host."""
+    counted, put = [], immediate.put_few
+    immediate.put_few = lambda *given: counted.append(given) or put(*given)
+    torchlike.tensor([1.0] * 4000), torchlike.randn(32), torchlike.zeros(32).normal_()
+    immediate.put_few = put
+    return len(counted)
+
+
+def test_a_child_leaves_no_copy_to_xla():
+    assert in_child(_copies_of_xla) == 0
 
 
 def test_children_of_children():

@@ -211,7 +211,8 @@ def uploaded(array: Any, device: jax.Device | None = None) -> jax.Array:
     if not trace_state_clean():
         array = jnp.array(array)
         return array if device is None else jax.device_put(array, device)
-    if wide and array.nbytes <= _FEW_BYTES and READY and (to := device or _usual_device()) is not None:
+    few = wide and array.nbytes <= _FEW_BYTES and READY and batched_device_put is not None  # None after a fork
+    if few and (to := device or _usual_device()) is not None:
         return put_few(array, _aval(array.shape, array.dtype), *_placed(to), device is not None)
     return adopted(aligned(array), device, wide)
 
