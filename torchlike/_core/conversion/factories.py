@@ -78,7 +78,7 @@ def _is_number(x: Any) -> bool:
 
 
 def _length(function: str, n: Any) -> int:
-    return int(n) if n is True or n is False else arguments.as_int(function, "size", n)
+    return int(n) if n is True or n is False else arguments.arguments.as_int(function, "size", n)
 
 
 def checked_size(function: str, size: Iterable[Any]) -> Shape:
@@ -451,9 +451,7 @@ def _endpoints(
                 f"{function} only supports 0-dimensional start and end tensors, but got {name} with "
                 f"{x.ndim} dimension(s)."
             )
-    if isinstance(steps, bool) or not hasattr(steps, "__index__"):
-        raise TypeError(f"{function}(): argument 'steps' must be int, not {type(steps).__name__}")
-    steps = steps.__index__()
+    steps = arguments.as_int(function, "steps", steps)
     if steps < 0:
         raise RuntimeError("number of steps must be non-negative")
     ends = [x.detach() if isinstance(x, Tensor) else x for x in (start, end)]
@@ -541,17 +539,11 @@ def eye(n: int, m: int = _SQUARE, *, out: OptTensor = None, dtype: OptDtype = No
     if state.dispatch_modes and out is None:
         name, sizes = ("default", (n,)) if m is _SQUARE else ("m", (n, m))
         return made(f"eye.{name}", *sizes, dtype=dtype, device=device, requires_grad=requires_grad)
-    n = _count("eye", "n", n)
-    m = n if m is _SQUARE else _count("eye", "m", m)
+    n = arguments.as_int("eye", "n", n)
+    m = n if m is _SQUARE else arguments.as_int("eye", "m", m)
     if n < 0 or m < 0:
         raise RuntimeError(f"{'n' if n < 0 else 'm'} must be greater or equal to 0, got {n if n < 0 else m}")
     return finish(_identity(n, m, _dtype("eye", dtype).np)(), dtype, device, requires_grad, out)
-
-
-def _count(function: str, name: str, n: Any) -> int:
-    if isinstance(n, bool) or not hasattr(n, "__index__"):
-        raise TypeError(f"{function}(): argument '{name}' must be int, not {type(n).__name__}")
-    return n.__index__()
 
 
 def _triangle_indices(function: str, pick: Callable[..., Any], row: int, col: int, offset: int,
@@ -559,7 +551,7 @@ def _triangle_indices(function: str, pick: Callable[..., Any], row: int, col: in
     kind = _dtype(function, dtype, dtypes.int64)
     if kind not in (dtypes.int64, dtypes.int32):
         raise NotImplementedError(f"\"{function}\" not implemented for '{kind.scalar_name}'")
-    row, col, offset = [_count(function, n, x) for n, x in (("row", row), ("col", col), ("offset", offset))]
+    row, col, offset = [arguments.as_int(function, n, x) for n, x in (("row", row), ("col", col), ("offset", offset))]
     for name, n in (("row", row), ("col", col)):
         if n < 0:
             raise RuntimeError(f"{name} must be non-negative, got{n}")
