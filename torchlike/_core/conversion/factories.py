@@ -78,7 +78,7 @@ def _is_number(x: Any) -> bool:
 
 
 def _length(function: str, n: Any) -> int:
-    return int(n) if n is True or n is False else arguments.arguments.as_int(function, "size", n)
+    return int(n) if n is True or n is False else arguments.as_int(function, "size", n)
 
 
 def checked_size(function: str, size: Iterable[Any]) -> Shape:
