@@ -35,24 +35,24 @@ def different(ours, theirs):
     return (~torch.isclose(ours, theirs, rtol=0, atol=0, equal_nan=True)).sum()
 
 
+def different_of_many(function, kind):
+    given = torch.randn(3, 20000, generator=torch.Generator().manual_seed(5)).to(getattr(torch, kind))
+    ours = function(torchlike, *torchlike.from_numpy(given.float().numpy()).to(getattr(torchlike, kind)))
+    return different(ours, function(torch, *given))
+
+
 @pytest.mark.parametrize("kind", ["float16", "bfloat16"])
 @pytest.mark.parametrize("name", PRODUCTS)
 def test_a_product_is_rounded_before_it_is_added(name, kind):
     """Also by processors that multiply and add halves in one instruction."""
-    given = torch.randn(3, 20000, generator=torch.Generator().manual_seed(5)).to(getattr(torch, kind))
-    theirs = PRODUCTS[name](torch, *given)
-    ours = PRODUCTS[name](torchlike, *torchlike.from_numpy(given.float().numpy()).to(getattr(torchlike, kind)))
-    assert different(ours, theirs) < 20
+    assert different_of_many(PRODUCTS[name], kind) < 20
 
 
 @pytest.mark.parametrize("kind", ["float32", "float16", "bfloat16"])
 @pytest.mark.parametrize("name", FACTORS)
 def test_a_factor_is_rounded_as_in_pytorch(name, kind):
     """Fewer than 1 of 1,000 differ: where the product alone lies in the middle of two short numbers."""
-    given = torch.randn(3, 20000, generator=torch.Generator().manual_seed(5)).to(getattr(torch, kind))
-    theirs = FACTORS[name](torch, *given)
-    ours = FACTORS[name](torchlike, *torchlike.from_numpy(given.float().numpy()).to(getattr(torchlike, kind)))
-    assert different(ours, theirs) < 20
+    assert different_of_many(FACTORS[name], kind) < 20
 
 
 SLOPES = {
