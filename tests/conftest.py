@@ -39,6 +39,7 @@ import jax
 import lowering_kit  # noqa: F401 (lowering takes less time)
 import numpy as np
 import pytest
+import pytorchs
 import torch
 from _pytest.faulthandler import fault_handler_stderr_fd_key
 from jax._src import traceback_util
@@ -176,6 +177,14 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     if now - _alarm["set"] > HANGS / 30:
         faulthandler.dump_traceback_later(HANGS, exit=True, file=item.config.stash[fault_handler_stderr_fd_key])
         _alarm["set"] = now
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    if pytorchs.asked:
+        names = ", ".join(pytorchs.asked)
+        terminalreporter.write_line(
+            f"PyTorch was run, which takes long, for {names}: `make answers` notes what it gives."
+        )
 
 
 def pytest_unconfigure() -> None:

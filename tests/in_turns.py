@@ -32,17 +32,16 @@ TESTS = Path(__file__).parent
 QUEUE = "TORCHLIKE_TEST_QUEUE"  # for a process that takes files: their folder, and where it tells of them
 DEATHS = 5  # of processes; then what made them die is everywhere
 
-# The files that take longest, from 90 seconds down to 10; the others come in the order of their lengths.
+# The files that take longest, from 116 seconds down to 6; the others come in the order of their lengths.
 LONG = (
-    "test_pass_through", "test_linalg", "test_processes", "test_docs", "test_kinks_2", "test_bodies_outside",
-    "test_benchmarks", "test_control_flow", "test_distributed", "test_faults", "test_torch_rng", "test_binary",
-    "test_namespaces", "test_places", "test_dispatch_values", "test_run", "test_deep", "test_example_scripts",
-    "test_optimizers", "test_spanning", "test_first_use", "test_workers", "test_distributions", "test_sharding",
-    "test_loss", "test_unary", "test_linear", "test_matmul", "test_casts", "test_data_parallel", "test_factors",
-    "test_grad_scaler_steps", "test_kinks", "test_rare_layers", "test_changed_tensors", "test_rnn",
-    "test_flex_attention", "test_every_operator", "test_kernel_store", "test_remat", "test_reduce", "test_func",
-    "test_switch", "test_conventions_laboratory", "test_index_ops", "test_programs", "test_activation",
-    "test_forked", "transformer",
+    "test_processes", "test_sharding", "test_docs", "test_benchmarks", "test_faults", "test_example_scripts",
+    "test_data_parallel", "test_linalg", "test_distributions", "test_grad_scaler_steps", "test_spanning", "test_run",
+    "test_loss", "test_distributed", "test_pass_through", "test_binary", "test_rnn", "test_control_flow", "test_remat",
+    "test_linear", "test_deep", "test_stale_answers", "test_kernel_store", "test_first_use", "test_unary",
+    "test_interrupted", "test_flex_attention", "test_casts", "test_32_bits", "test_kinks_2", "test_workers",
+    "test_kinks", "test_dcp", "test_models", "test_conventions_laboratory", "test_matmul", "test_optimizers",
+    "test_factors", "test_programs", "test_bodies_outside", "test_conventions", "test_silent", "test_call_cost",
+    "test_compile", "test_composite_overloads", "test_plain_pickles",
 )  # fmt: skip
 
 # These mostly wait, for processes that they start or for time limits, and leave a processor to others meanwhile.

@@ -15,6 +15,7 @@ from typing import Any
 import torch
 
 PLACE = Path(__file__).with_suffix(".json")
+asked: list[str] = []  # the names whose answers were not noted, in this process
 
 
 def given(name: str, sources: Iterable[Path | str], ask: Callable[[], Any]) -> Any:
@@ -25,6 +26,8 @@ def given(name: str, sources: Iterable[Path | str], ask: Callable[[], Any]) -> A
     if not write and os.environ.get("TORCHLIKE_EVERY", "0") == "0" and noted.get(name, [""])[0] == depends:
         return noted[name][1]
     answer = ask()
+    if noted.get(name, [""])[0] != depends:
+        asked.append(name)
     if write:
         PLACE.write_text(json.dumps({**noted, name: [depends, answer]}, indent=0, sort_keys=True) + "\n")
     return answer
@@ -32,16 +35,16 @@ def given(name: str, sources: Iterable[Path | str], ask: Callable[[], Any]) -> A
 
 def same(name: str, sources: Iterable[Path | str], ours: Any, ask: Callable[[], Any]) -> Any:
     """What PyTorch gives, which is not asked where it once gave just what is ours."""
-    asked: list[Any] = []
+    theirs: list[Any] = []
 
     def sum_of_theirs() -> str:
-        asked.append(ask())
-        return checksum(asked[0])
+        theirs.append(ask())
+        return checksum(theirs[0])
 
     equal = given(name, sources, sum_of_theirs) == checksum(ours)
-    if not asked and not equal:
-        asked.append(ask())
-    return asked[0] if asked else ours
+    if not theirs and not equal:
+        theirs.append(ask())
+    return theirs[0] if theirs else ours
 
 
 def checksum(value: Any) -> str:
