@@ -7,7 +7,10 @@ tensor([False,  True])
 
 from typing import Any
 
-from torchlike.distributions._torch import LA, torch
+import numpy as np
+
+from torchlike._core.conversion.at_hand import at_hand
+from torchlike.distributions._torch import LA, Tensor, torch
 from torchlike.func._ensemble import debug_unwrap
 from torchlike.interop.alias import missing_names
 
@@ -27,10 +30,12 @@ class Constraint:
 
     Attributes:
         is_discrete: whether its elements are numbered. event_dim: how many last dimensions make one element.
+        of_each: whether ``check`` is made of comparisons of each element alone; a subclass says so anew.
     """
 
     is_discrete: Any = False
     event_dim: Any = 0
+    of_each = False
 
     def check(self, value: Any) -> Any:
         """For each element of ``value`` whether it is in the set; a bool tensor."""
@@ -145,6 +150,7 @@ class MixtureSameFamilyConstraint(Constraint):
 
 
 class _Boolean(Constraint):
+    of_each = True
     is_discrete = True
 
     def check(self, value: Any) -> Any:
@@ -168,6 +174,7 @@ class _Bounded(Constraint):
 
 
 class _IntegerInterval(_Bounded):
+    of_each = True
     is_discrete = True
 
     def __init__(self, lower_bound: Any, upper_bound: Any) -> None:
@@ -178,6 +185,7 @@ class _IntegerInterval(_Bounded):
 
 
 class _IntegerLessThan(_Bounded):
+    of_each = True
     is_discrete = True
 
     def __init__(self, upper_bound: Any) -> None:
@@ -188,6 +196,7 @@ class _IntegerLessThan(_Bounded):
 
 
 class _IntegerGreaterThan(_Bounded):
+    of_each = True
     is_discrete = True
 
     def __init__(self, lower_bound: Any) -> None:
@@ -198,11 +207,13 @@ class _IntegerGreaterThan(_Bounded):
 
 
 class _Real(Constraint):
+    of_each = True
     def check(self, value: Any) -> Any:
         return value == value
 
 
 class _GreaterThan(_Bounded):
+    of_each = True
     def __init__(self, lower_bound: Any) -> None:
         self.lower_bound = lower_bound
 
@@ -211,11 +222,13 @@ class _GreaterThan(_Bounded):
 
 
 class _GreaterThanEq(_GreaterThan):
+    of_each = True
     def check(self, value: Any) -> Any:
         return self.lower_bound <= value
 
 
 class _LessThan(_Bounded):
+    of_each = True
     def __init__(self, upper_bound: Any) -> None:
         self.upper_bound = upper_bound
 
@@ -224,6 +237,7 @@ class _LessThan(_Bounded):
 
 
 class _Interval(_Bounded):
+    of_each = True
     def __init__(self, lower_bound: Any, upper_bound: Any) -> None:
         self.lower_bound, self.upper_bound = lower_bound, upper_bound
 
@@ -232,6 +246,7 @@ class _Interval(_Bounded):
 
 
 class _HalfOpenInterval(_Interval):
+    of_each = True
     def check(self, value: Any) -> Any:
         return (self.lower_bound <= value) & (value < self.upper_bound)
 
@@ -280,6 +295,31 @@ class _Square(Constraint):
 
     def check(self, value: Any) -> Any:
         return torch.full(value.shape[:-2], value.shape[-2] == value.shape[-1], dtype=torch.bool, device=value.device)
+
+
+_PLAIN = frozenset(map(np.dtype, ("float32", "float64", "int32", "int64")))
+
+
+def _of_each(constraint: Any) -> Any:
+    """The constraint of each element, if that is all there is to one and numpy's operators tell it too; else None."""
+    while type(constraint) is _IndependentConstraint:
+        constraint = constraint.base_constraint
+    if not vars(type(constraint)).get("of_each"):
+        return None
+    bounds = vars(constraint).values()
+    return constraint if all([type(b) in (int, float) and float(np.float32(b)) == b for b in bounds]) else None
+
+
+def holds(constraint: Any, value: Any) -> bool:
+    """Whether all elements of ``value``, or of what it stands for, satisfy a constraint."""
+    each = _of_each(constraint)
+    found = at_hand(value) if each is not None and isinstance(value, Tensor) else None
+    if found is None or found.dtype not in _PLAIN or found.ndim < constraint.event_dim:
+        return everywhere(constraint.check(value))
+    if not each.is_discrete or found.dtype.kind == "i":
+        return bool(each.check(found).all())
+    with np.errstate(invalid="ignore"):  # an infinity has no remainder
+        return bool(each.check(found).all())
 
 
 def everywhere(found: Any) -> bool:

@@ -54,7 +54,7 @@ class Distribution:
             if constraints.is_dependent(constraint) or derived:
                 continue
             value = getattr(self, name)
-            if not constraints.everywhere(constraint.check(value)):
+            if not constraints.holds(constraint, value):
                 raise ValueError(
                     f"Expected parameter {name} ({type(value).__name__} of shape {tuple(value.shape)}) of distribution "
                     f"{self!r} to satisfy the constraint {constraint!r}, but found invalid values:\n{value}"
@@ -163,7 +163,7 @@ class Distribution:
             warnings.warn(f"{type(self)} does not define `support` to enable sample validation. Please initialize the "
                           "distribution with `validate_args=False` to turn off validation.", stacklevel=3)  # fmt: skip
             return
-        if not constraints.everywhere(support.check(value)):
+        if not constraints.holds(support, value):
             raise ValueError(
                 f"Expected value argument ({type(value).__name__} of shape {tuple(value.shape)}) to be within the "
                 f"support ({support!r}) of the distribution {self!r}, but found invalid values:\n{value}"

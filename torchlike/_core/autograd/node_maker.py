@@ -11,6 +11,7 @@ from torchlike._core.autograd import operator_node
 from torchlike._core.tensor.arguments import KIND
 from torchlike._core.tensor.storage import CAPTURES
 from torchlike._core.tensor.tensor import Tensor, alias
+from torchlike._executor.scalars import scalar
 
 if TYPE_CHECKING:
     from torchlike._core.autograd.operator_node import OpNode
@@ -94,8 +95,9 @@ def _applied(
     for i in count:
         changed = f"s{i}._vc.version != v{i} or s{i}._ex is not None or s{i}._view is not None"
         odd.append(changed if tensors[i] else f"v{i} is not None")
-    values = [f"s{i}._storage.value" if tensors[i] else f"s{i}" for i in count] + [f"g{i}" for i in diff]
+    values = [f"s{i}._storage.value" if tensors[i] else f"n{i}" for i in count] + [f"g{i}" for i in diff]
     saved = [f"{', '.join([f'{x}{i}' for i in count])}, = {what}" for x, what in (("s", "kept"), ("v", "versions"))]
+    numbers = [f"n{i} = s{i} if recorder is not None else scalar(s{i})" for i in count if not tensors[i]]
     routes = range(0) if route is None else route
     gradients = ["None" if r is None else values[r] if r >= 0 else f"results[{-1 - r}]" for r in routes]
     given = f"({', '.join(gradients)},)" if gradients else "results"
@@ -108,9 +110,10 @@ def back(node, plan, grads, recorder):
     {_NEWLINE.join([*(saved if tensors else ()), *[f"g{i} = grads[{i}]" for i in diff]])}
     if {" or ".join(odd)}:
         return None
+    {_NEWLINE.join(numbers)}
 {kernel}
     return {given}
 """
-    names: dict[str, Any] = {"CAPTURES": CAPTURES}
+    names: dict[str, Any] = {"CAPTURES": CAPTURES, "scalar": scalar}
     exec(compile(source, "<torchlike nodes>", "exec"), names)
     return names["back"]

@@ -16,6 +16,7 @@ from torchlike._base.state import UNUSUAL, state
 from torchlike._base.tracing import trace_state_clean
 from torchlike._core.autograd import node as nodes
 from torchlike._core.autograd import operator_node
+from torchlike._core.conversion.basic_indices import at_once
 from torchlike._core.conversion.convert import from_jax_array, host, item, place
 from torchlike._core.conversion.device_moves import move
 from torchlike._core.conversion.numbers import fitting
@@ -30,11 +31,12 @@ from torchlike._core.tensor.mutation import bump, enter, store
 from torchlike._core.tensor.overwriting import large, overwritable, overwrite
 from torchlike._core.tensor.storage import CAPTURES
 from torchlike._core.tensor.tensor import Tensor, fresh, value_of
-from torchlike._core.tensor.views import chain_read, chain_write, demand_no_derivative
+from torchlike._core.tensor.views import View, chain_read, chain_write, demand_no_derivative
 from torchlike._decl.derive import Derived
 from torchlike._executor import immediate
 from torchlike._executor.level import LevelValue
 from torchlike._executor.pending import Array
+from torchlike._executor.scalars import scalar
 from torchlike._executor.sparse import LAYER, SparseValue
 from torchlike._ops import index as ops
 from torchlike._ops import shape as shapes
@@ -183,6 +185,8 @@ def delitem(self: Tensor, index: Any) -> None:
 
 
 def _select(t: Tensor, i: int) -> Tensor:
+    if (whole := at_once(t, (i,))) is not None:
+        return whole
     if not t.ndim:
         raise IndexError(
             "invalid index of a 0-dim tensor. Use `tensor.item()` in Python or `tensor.item<T>()` in "
@@ -201,6 +205,8 @@ def _at(t: Tensor, dim: int, i: int, named: int) -> Tensor:
 
 
 def _slice(t: Tensor, index: slice) -> Tensor:
+    if (whole := at_once(t, (index,))) is not None:
+        return whole
     if not t.ndim:
         raise IndexError("slice() cannot be applied to a 0-dim tensor.")
     start, stop, step = index.start, index.stop, index.step
@@ -223,6 +229,9 @@ def _bounds(index: slice) -> tuple[int | None, int | None, int]:
 
 def _resolve(t: Tensor, index: Any) -> tuple[Tensor, list[Any] | None]:
     """(the view that the basic part of ``index`` selects, its index tensors by dimension or None)."""
+    items = (None,) if index is None else index
+    if items.__class__ is tuple and (whole := at_once(t, items)) is not None:
+        return whole, None
     items = [_item(t, x) for x in _as_tuple(index)]
     used = sum(_width(x) for x in items)
     if used > t.ndim:
@@ -439,7 +448,17 @@ def assign(target: Tensor, value: Any, shared: bool = False) -> None:
             "single memory location. "
             "Please clone() the tensor before performing the operation."
         )
-    _store(target, _local(value, target) if tensor else value)
+    if tensor and value._storage is target._storage and not (CAPTURES or UNUSUAL) and _same_place(view, value._view):
+        bump(target)  # ``x[i] += y`` ends with x[i] = x[i]
+    else:
+        _store(target, _local(value, target) if tensor else value)
+
+
+def _same_place(view: View | None, other: View | None) -> bool:
+    """Whether two views of one storage show the same elements by the same steps."""
+    if view is None or other is None:
+        return view is other
+    return view.ints == other.ints and view.steps == other.steps and view.dtype == other.dtype
 
 
 def _store(target: Tensor, new: Any) -> None:
@@ -453,7 +472,7 @@ def _store(target: Tensor, new: Any) -> None:
         stored = part and overwrite(storage, _assigner(steps), (), (new, *ints))
         while not stored:  # until no other thread writes meanwhile
             old = storage.value
-            whole = immediate.run(_assigner(steps), (), (old, new, *ints))
+            whole = immediate.run(_assigner(steps), (), (old, scalar(new), *map(scalar, ints)))
             stored = store(storage, overwritable(whole) if part else whole, old)
     bump(target)
 

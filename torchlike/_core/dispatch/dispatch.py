@@ -29,6 +29,7 @@ from torchlike._decl.op import Op
 from torchlike._executor import immediate, plans, sparse
 from torchlike._executor.failure import translate
 from torchlike._executor.pending import Array
+from torchlike._executor.scalars import scalar
 from torchlike._executor.spread import on_several_devices
 
 if TYPE_CHECKING:
@@ -47,26 +48,33 @@ def call(op: Kernel, inputs: Inputs, static: Static) -> Any:
             return walk(Call(op, NEW, inputs, static))
         recorder = state.recorder
     values = []
-    record, strided = False, op.laid
+    record = numbers = False
+    strided = op.laid
     for t in inputs:
         kind = 1 if t.__class__ is Tensor else _get(t.__class__)
         if kind == 1:
-            if t._view is None:
+            view = t._view
+            if view is None:
                 values.append(t._storage.value)
             else:
                 if t._diff is not None and state.grad:
                     refresh(t)
-                strided = True
+                strided = strided or not (view.ordered or (view.ordered is None and view.in_order()))
                 values.append(value_of(t))
             if t._rg:
                 record = True
         elif kind == 2:
             values.append(t)
+            if t is not None:
+                numbers = True
         else:
             return walk(Call(op, NEW, inputs, static))
     try:
         kernel = op.kernels.get(static) or immediate.compiled(op, static)
-        out = kernel(*values) if recorder is None else recorder.record(kernel, values, op.name)
+        if recorder is not None:
+            out = recorder.record(kernel, values, op.name)
+        else:
+            out = kernel(*map(scalar, values)) if numbers else kernel(*values)
     except immediate.TensorInStatic:
         return call(op, inputs, with_numbers(op, static))
     except Exception as error:

@@ -18,22 +18,42 @@ if TYPE_CHECKING:
 
 
 _NUMBER = Layout((), ())
+_ruled: dict[Any, Any] = {}  # what rules said: {(operator, static, shapes or geometries of inputs, shape): strides}
+RULED = 8192
 
 
 def inherit_strides(op: Kernel, inputs: Inputs, static: Static, out: Any) -> None:
     """Give the results of a call the strides that PyTorch gives them, by the rule of its operator."""
+    outs = out if out.__class__ is tuple else (out,)
+    geometries = tuple([_geometry(x) for x in inputs])
+    for t in [outs[i] for i in op.columns] if op.columns else outs:
+        key = op, static, geometries, t._storage.form.shape
+        strides = _ruled.get(key, _ruled)
+        if strides is _ruled:
+            if len(_ruled) >= RULED:
+                _ruled.clear()
+            strides = _ruled[key] = _by_rule(op, inputs, static, key[3])
+        if strides is not None:
+            restride(t, strides)
+
+
+def _geometry(x: Any) -> Any:
+    """What a rule sees of an input, which is the same wherever it begins in memory."""
+    if isinstance(x, Tensor):
+        return x._storage.form.shape if x._view is None else x._view.layout[:2]
+    return None if x is None else 0
+
+
+def _by_rule(op: Kernel, inputs: Inputs, static: Static, shape: tuple[int, ...]) -> tuple[int, ...] | None:
+    """The strides of a result of this shape where they are not the contiguous ones, else None."""
     rule: Any = op.layout
     slots: Any = () if op.declaration.lists else op.declaration.dynamic
     layouts = [x._layout if isinstance(x, Tensor) else None for x in inputs]
     for i, slot in enumerate(slots):  # a number where a tensor could be is an operand without dimensions
         if layouts[i] is None and slot.is_tensor and inputs[i] is not None:
             layouts[i] = _NUMBER
-    outs = out if out.__class__ is tuple else (out,)
-    for t in [outs[i] for i in op.columns] if op.columns else outs:
-        shape = t._storage.form.shape
-        strides = rule(layouts, shape, static)
-        if strides is not None and strides != contiguous_strides(shape):
-            restride(t, strides)
+    strides = rule(layouts, shape, static)
+    return None if strides == contiguous_strides(shape) else strides
 
 
 def restride(t: Tensor, strides: tuple[int, ...]) -> None:

@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from jax.core import Tracer
 
+from torchlike._base.layout import contiguous_strides
 from torchlike._base.state import state
 from torchlike._decl.derive import Derived
 from torchlike._executor import immediate
+from torchlike._executor.scalars import scalar
 from torchlike._ops.constant import constant
 
 if TYPE_CHECKING:
@@ -30,13 +32,20 @@ class View:
             strides are not contiguous. ints: the runtime integers of all steps, flat.
         layout: shape, strides and offset as PyTorch reports them.
         dtype: numpy dtype where it is not the base's, else None.
+        ordered: whether the strides are those of a contiguous tensor, or None where nobody has asked :meth:`in_order`.
     """
 
-    __slots__ = ("steps", "ints", "layout", "shape", "dtype")
+    __slots__ = ("steps", "ints", "layout", "shape", "dtype", "ordered")
+    ordered: bool | None
 
     def __init__(self, steps: Steps, ints: Ints, layout: Layout, dtype: np.dtype | None = None) -> None:
         self.steps, self.ints, self.layout, self.dtype = steps, ints, layout, dtype
-        self.shape = layout.shape
+        self.shape, self.ordered = layout.shape, None
+
+    def in_order(self) -> bool:
+        """Whether the strides are those of a contiguous tensor, so that results lie as those of such."""
+        self.ordered = found = self.layout.strides == contiguous_strides(self.shape)
+        return found
 
 
 def chain_read(steps: Steps) -> Forward:
@@ -120,9 +129,9 @@ def writer(steps: Steps) -> Derived:
 
 def read(base: Any, view: View) -> Any:
     """The view's value, from the base's."""
-    return immediate.run(reader(view.steps), (), (base, *view.ints))
+    return immediate.run(reader(view.steps), (), (base, *map(scalar, view.ints)))
 
 
 def write(base: Any, view: View, new: Any) -> Any:
     """The base's value with the view replaced by ``new``."""
-    return immediate.run(writer(view.steps), (), (base, new, *view.ints))
+    return immediate.run(writer(view.steps), (), (base, new, *map(scalar, view.ints)))
