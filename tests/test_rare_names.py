@@ -523,3 +523,21 @@ def test_fake_modes_are_detected(t):
             made.append(t.ones(2))
         found.append(guards.detect_fake_mode([1, {"a": made[-1]}]) is mode)
     return found, said(lambda: guards.detect_fake_mode(made), "from fake tensor input 0 doesn't match mode")
+
+
+@story
+def test_whether_calls_may_do_other_than_compute(t):
+    like, seen = t._C._dispatch_isTensorSubclassLike, []
+    t.func.vmap(lambda x: (seen.append(like(x)), x)[1])(t.ones(2, 2))
+    plain = t.ones(2).as_subclass(type("Plain", (t.Tensor,), {}))
+    with t._C._EnablePythonDispatcher(), t._C._DisablePythonDispatcher():
+        return seen, [like(x) for x in (t.ones(2), plain, t.ones(2, device="meta"), t.ones(2).to_sparse())]
+
+
+@story
+def test_strides_like_a_memory_format(t):
+    shapes = (2, 3, 4, 5), (2, 1, 4, 5), (2, 3, 4, 5, 6), (2, 2)
+    formats = {4: t.channels_last, 5: t.channels_last_3d}
+    found = [t.ones(s).contiguous(memory_format=formats.get(len(s), t.contiguous_format)) for s in shapes]
+    asked = [*formats.values(), t.contiguous_format]
+    return [t.ops.aten.is_strides_like_format.default(x, f) for x in (*found, t.ones(2, 3, 4, 5)) for f in asked]

@@ -10,8 +10,8 @@ from typing import Any
 
 from torchlike._aten import subclass as subclasses
 from torchlike._aten.packets import OpOverload, OpOverloadPacket
-from torchlike._aten.python_dispatch import in_handler, set_depth
-from torchlike._base.state import is_grad_enabled, state
+from torchlike._aten.python_dispatch import enable_reentrant_dispatch as enable_reentrant_dispatch
+from torchlike._base.state import state
 from torchlike._core.overrides import conventions
 from torchlike._core.overrides import torch_function as core
 from torchlike._core.tensor.tensor import Tensor
@@ -297,27 +297,6 @@ def get_testing_overrides() -> dict[Callable, Callable]:
 def get_default_nowrap_functions() -> set[Callable]:
     """The getters whose results the default ``__torch_function__`` leaves as they are."""
     return set(subclasses.nowrap())
-
-
-class enable_reentrant_dispatch:
-    """A context for handlers of ``__torch_dispatch__`` in which calls are dispatched from the top again.
-
-    Raises RuntimeError outside of such a handler.
-    """
-
-    def __enter__(self) -> None:
-        if not in_handler():
-            raise RuntimeError(
-                "Accessing torch dispatch state outside of '__torch_dispatch__' is not allowed: "
-                "enable_reentrant_dispatch() changes that of the handler that runs"
-            )
-        self._before = state.grad, state.dispatch_grad, state.overrides_off
-        state.grad, state.dispatch_grad, state.overrides_off = is_grad_enabled(), None, 0
-        self._depth = set_depth(0)
-
-    def __exit__(self, *exc: Any) -> None:
-        state.grad, state.dispatch_grad, state.overrides_off = self._before
-        set_depth(self._depth)
 
 
 def redispatch_function(func: Callable, types: Iterable[type], args: tuple, kwargs: dict[str, Any]) -> Any:

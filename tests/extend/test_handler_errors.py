@@ -79,6 +79,54 @@ def test_function_modes_whose_handler_is_no_method(wrap):
     agree_error(run, "Defining your mode's `__torch_function__` as a classmethod is not supported")
 
 
+def wrapper_without(t, *names):
+    """A wrapper subclass that answers None to the operators of ``names``."""
+
+    class Wrapper(t.Tensor):
+        @staticmethod
+        def __new__(cls, inner):
+            new = t.Tensor._make_wrapper_subclass(cls, inner.shape, dtype=inner.dtype)
+            new.inner = inner
+            return new
+
+        @classmethod
+        def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
+            out = func(*[x.inner if isinstance(x, cls) else x for x in args], **(kwargs or {}))
+            return None if func.overloadpacket.__name__ in names else cls(out) if isinstance(out, t.Tensor) else out
+
+    return Wrapper(t.ones(2) / 2).requires_grad_()
+
+
+def test_recorded_calls_may_give_none():
+    agree(lambda t: (wrapper_without(t, "mul") * 2, (wrapper_without(t, "add") * 2) + 1))
+
+
+@pytest.mark.parametrize("name", ["mul", "expand"])
+def test_gradients_may_be_none(name):
+    def run(t):
+        x = wrapper_without(t, name)
+        x.exp().sum().backward()
+        return x.grad
+
+    agree(run)
+
+
+@pytest.mark.parametrize(
+    "name, match",
+    [
+        ("neg", "Expected a proper Tensor but got None"),
+        ("add", "Expected a proper Tensor but got None"),
+        ("ones_like", "element 0 of gradients tuple is None, but the corresponding Tensor requires grad"),
+    ],
+)
+def test_none_within_a_backward(name, match):
+    agree_error(lambda t: wrapper_without(t, name).acos().sum().backward(), match)
+
+
+def test_none_in_place_of_a_saved_result():
+    agree_error(lambda t: wrapper_without(t, "detach").exp(), "detach returned invalid type NoneType, expected Tensor")
+
+
 def test_dispatch_modes_whose_handler_is_a_classmethod():
     def run(t):
         handler = classmethod(lambda cls, func, types, args=(), kwargs=None: func(*args, **kwargs))

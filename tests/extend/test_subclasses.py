@@ -469,22 +469,36 @@ def test_protocols(protocol):
     agree(lambda t: told_of(roundtrip(marked(of(t)([1.0]), foo=(1, 2)), protocol), "foo"))
 
 
-def test_deepcopy():
-    """Class, attributes and slots are kept. PyTorch refuses unless the class defines ``new_empty``."""
-    s = marked(OursSlotted([1.0, 2.0]).requires_grad_(), first=[1], other=[2])
-    new = copy.deepcopy(s)
-    assert type(new) is OursSlotted and new.tolist() == [1, 2] and new.requires_grad and new.is_leaf
-    assert new.first == [1] and new.first is not s.first and new.other == [2] and new.other is not s.other
-    assert new.data_ptr() != s.data_ptr()
-    p = copy.deepcopy(torchlike.nn.Parameter(Ours([1.0])))
-    assert type(p) is Ours and isinstance(p, torchlike.nn.Parameter)
-
-
-def with_new_empty(t):
+def with_new_empty(t, **more):
     def new_empty(self, *args, **kwargs):
         return t.Tensor.new_empty(self, *args, **kwargs).as_subclass(type(self))
 
-    return type("NE", (t.Tensor,), {"new_empty": new_empty})
+    return type("NE", (t.Tensor,), {"new_empty": new_empty, **more})
+
+
+def test_deepcopy():
+    def run(t):
+        s = marked(with_new_empty(t, __slots__=("first",))([1.0, 2.0]).requires_grad_(), first=[1], other=[2])
+        new = copy.deepcopy(s)
+        p = copy.deepcopy(t.nn.Parameter(with_new_empty(t)([1.0])))
+        return (
+            name(new), new.tolist(), new.requires_grad, new.is_leaf, new.other, new.other is s.other,
+            new.data_ptr() == s.data_ptr(), name(p), isinstance(p, t.nn.Parameter),
+        )  # fmt: skip
+
+    agree(run)
+
+
+PLAIN = {
+    "plain": lambda t: type("Plain", (t.Tensor,), {}),
+    "wrong new_empty": lambda t: type("Wrong", (t.Tensor,), {"new_empty": lambda self, shape: t.zeros(shape)}),
+    "disabled": lambda t: type("Off", (t.Tensor,), {"__torch_function__": t._C._disabled_torch_function_impl}),
+}
+
+
+@pytest.mark.parametrize("make", PLAIN.values(), ids=list(PLAIN))
+def test_deepcopy_refuses_classes_that_make_no_new_ones(make):
+    agree_error(lambda t: copy.deepcopy(t.ones(2).as_subclass(make(t))), r"implement new_empty\(\) and for which")
 
 
 def test_deepcopy_where_pytorch_copies():

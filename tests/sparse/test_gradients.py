@@ -166,6 +166,44 @@ def test_look_ups(f):
     same(f)
 
 
+def both_leaves(t, f):
+    """Two leaves that one sparse gradient goes to, and what ``f`` does to that of the first."""
+    a, b = leaf(D(t)), leaf(D(t))
+    t.nn.functional.embedding(t.tensor([1, 0]), a + b, sparse=True).sum().backward()
+    f(a.grad)
+    return a.grad.to_dense(), b.grad.to_dense()
+
+
+@cases(
+    lambda t: both_leaves(t, lambda grad: grad._values().mul_(3)),
+    lambda t: both_leaves(t, lambda grad: grad._indices().zero_()),
+    lambda t: both_leaves(t, lambda grad: grad.mul_(3)),
+    lambda t: both_leaves(t, lambda grad: grad._values().data_ptr()),
+)
+def test_leaves_share_no_parts_of_gradients(f):
+    same(f)
+
+
+def test_gradient_shares_no_parts_with_what_was_given():
+    def run(t):
+        class Given(t.autograd.Function):
+            @staticmethod
+            def forward(ctx, x):
+                return x.clone()
+
+            @staticmethod
+            def backward(ctx, grad):
+                return given
+
+        given = t.sparse_coo_tensor([[0, 1]], [1.0, 2.0], (2,))
+        x = t.zeros(2, requires_grad=True)
+        Given.apply(x).sum().backward()
+        x.grad._values().mul_(5)
+        return given.to_dense(), x.grad.to_dense()
+
+    same(run)
+
+
 def test_wrong_word():
     same(lambda t: table(t)(t.tensor([7])), refuses=True)
 

@@ -29,6 +29,9 @@ from torchlike._C._rare import (
 )
 from torchlike._C._rare import _debug_only_display_vmap_fallback_warnings as _debug_only_display_vmap_fallback_warnings
 from torchlike._C._rare import _DisableFuncTorch as _DisableFuncTorch
+from torchlike._C._rare import _DisablePythonDispatcher as _DisablePythonDispatcher
+from torchlike._C._rare import _dispatch_isTensorSubclassLike as _dispatch_isTensorSubclassLike
+from torchlike._C._rare import _EnablePythonDispatcher as _EnablePythonDispatcher
 from torchlike._C._rare import _get_accelerator as _get_accelerator
 from torchlike._C._rare import _get_cudnn_enabled as _get_cudnn_enabled
 from torchlike._C._rare import _get_privateuse1_backend_name as _get_privateuse1_backend_name

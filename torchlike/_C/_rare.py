@@ -5,6 +5,7 @@ from typing import Any
 
 import torchlike.accelerator as accelerator
 import torchlike.backends.cudnn as cudnn
+from torchlike._aten.python_dispatch import has_dispatch
 from torchlike._base.device import device
 from torchlike._base.dims import broadcast_shapes
 from torchlike._base.state import state
@@ -70,6 +71,39 @@ class _DisableFuncTorch:
 
     def __exit__(self, *exc: Any) -> None:
         pass
+
+
+class _PythonDispatcher:
+    """A context that says whether kernels are looked up in Python, as all are here: it changes nothing."""
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, *exc: Any) -> None:
+        pass
+
+
+class _EnablePythonDispatcher(_PythonDispatcher):
+    """That of PyTorch which turns the look-up on."""
+
+
+class _DisablePythonDispatcher(_PythonDispatcher):
+    """That of PyTorch which turns the look-up off."""
+
+
+def _dispatch_isTensorSubclassLike(t: Tensor, /) -> bool:
+    """Whether calls on ``t`` may do other than compute numbers: a ``__torch_dispatch__`` or a transform sees them.
+
+    So it is of sparse and of meta tensors.
+
+    >>> import torchlike as torch
+    >>> torch._C._dispatch_isTensorSubclassLike(torch.ones(2))
+    False
+    """
+    if not isinstance(t, Tensor):
+        raise TypeError(f"_dispatch_isTensorSubclassLike(): expected a Tensor, but got {type(t).__name__}")
+    seen = bool(state.dispatch_modes or state.levels) or has_dispatch(type(t))
+    return seen or t.is_meta or t.layout is not strided
 
 
 def _infer_size(a: Size, b: Size, /) -> Size:

@@ -275,13 +275,15 @@ def _marked(plan: Any, values: tuple) -> list:
 
 def fitted(grad: Any, aval: Any, like: Any) -> Any:
     """A gradient of the shape and dtype of its input: broadcast dimensions are summed."""
-    if isinstance(grad, Later):
+    if grad is None or isinstance(grad, Later):
         return grad
     if is_number(grad) or isinstance(grad, Spread) and is_number(grad.source):
         return _constant(grad, aval, like)
     grad = whole(grad)
-    if list(grad.shape) != list(aval.shape):
+    if grad is not None and list(grad.shape) != list(aval.shape):
         grad = summed(grad, list(aval.shape)) if grad.ndim >= len(aval.shape) else expanded(grad, list(aval.shape))
+    if grad is None:  # what a handler returned
+        return None
     if grad.dtype.np != aval.dtype and not aval.weak_type:
         if grad.dtype.is_complex and aval.dtype.kind != "c":
             grad = redispatch(_aten.select.int, redispatch(_aten.view_as_real.default, grad), -1, 0)

@@ -264,7 +264,13 @@ def _multiplies(plan: Any) -> bool:
 
 def seed(root: Any) -> Any:
     """The gradient 1 of a root."""
-    return redispatch(_aten.ones_like.default, root, pin_memory=False, memory_format=preserve_format)
+    grad = redispatch(_aten.ones_like.default, root, pin_memory=False, memory_format=preserve_format)
+    if grad is None:
+        raise RuntimeError(
+            "element 0 of gradients tuple is None, but the corresponding Tensor requires grad: a __torch_dispatch__ "
+            "returned None for aten::ones_like"
+        )
+    return grad
 
 
 def _task() -> tuple | None:

@@ -175,6 +175,12 @@ _PLAIN = {_Int: int, _Float: float, _Complex: complex}
 
 
 def _equation(eqn: Any, args: list) -> list:
+    for place, given in enumerate(args):
+        if given is None:  # what a handler returned in a tensor's place
+            raise RuntimeError(
+                f"Expected a proper Tensor but got None (or an undefined Tensor in C++) for argument #{place} of the "
+                f"backward's {eqn.primitive.name}: a __torch_dispatch__ returned None for a result that is needed"
+            )
     inner = _inner(eqn)
     if inner is not None and eqn.params.get("name") in FUNCTIONS and not any(map(is_number, args)):
         return [FUNCTIONS[eqn.params["name"]](*args)]

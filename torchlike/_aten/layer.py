@@ -75,7 +75,8 @@ def recorded(op: Any, inputs: tuple, static: tuple, out: Any) -> Any:
     if plan is None:
         return out
     outs = [
-        alias(o, type(o)) if any(o is x for x in inputs) else o for o in (out if isinstance(out, tuple) else (out,))
+        alias(o, type(o)) if o is not None and any(o is x for x in inputs) else o
+        for o in (out if isinstance(out, tuple) else (out,))
     ]
     if not all(isinstance(o, Tensor) for o in outs):
         return out
@@ -276,6 +277,8 @@ def _apart(t: Tensor) -> Tensor:
     out = layer.invoke(ops.aten.detach.default, (t,), {})
     if out is t:
         return alias(t, type(t))
+    if out is None:
+        raise RuntimeError("detach returned invalid type NoneType, expected Tensor")
     if isinstance(out, Tensor) and UNTRACKED not in (t._vc, out._vc):
         out._vc = t._vc
     return out

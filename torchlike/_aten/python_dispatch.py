@@ -14,7 +14,7 @@ from typing import Any
 from torchlike._aten import packets
 from torchlike._aten.packets import OpOverload
 from torchlike._base import state as flags
-from torchlike._base.state import below_autograd, state
+from torchlike._base.state import below_autograd, is_grad_enabled, state
 from torchlike._core.dispatch.layers import DISPATCH
 from torchlike._core.tensor.mutation import restore_version
 from torchlike._core.tensor.storage import UNTRACKED
@@ -278,6 +278,27 @@ def invoke_with(compute: Callable, func: OpOverload, args: tuple, kwargs: dict) 
         _pending.pop(func)
 
 
+class enable_reentrant_dispatch:
+    """A context for handlers of ``__torch_dispatch__`` in which calls are dispatched from the top again.
+
+    Raises RuntimeError outside of such a handler.
+    """
+
+    def __enter__(self) -> None:
+        if not in_handler():
+            raise RuntimeError(
+                "Accessing torch dispatch state outside of '__torch_dispatch__' is not allowed: "
+                "enable_reentrant_dispatch() changes that of the handler that runs"
+            )
+        self._before = state.grad, state.dispatch_grad, state.overrides_off
+        state.grad, state.dispatch_grad, state.overrides_off = is_grad_enabled(), None, 0
+        self._depth = set_depth(0)
+
+    def __exit__(self, *exc: Any) -> None:
+        state.grad, state.dispatch_grad, state.overrides_off = self._before
+        set_depth(self._depth)
+
+
 @contextmanager
 def without_dispatch() -> Iterator[None]:
     """What is under all layers: modes, overrides and recording are off."""
@@ -408,6 +429,6 @@ def _gone() -> None:
 
 __all__ = [
     "DisableTorchDispatch", "without_dispatch", "count", "handlers", "has_dispatch", "in_handler", "intercept",
-    "invoke", "kernel",
+    "enable_reentrant_dispatch", "invoke", "kernel",
     "leaves", "modes_set_to", "normalised", "push", "set_depth", "set_modes", "takes", "wrappers_alive",
 ]  # fmt: skip

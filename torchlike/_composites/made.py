@@ -5,9 +5,11 @@ from typing import Any
 import torchlike._base.dtypes as dtypes
 from torchlike import _checks, linalg
 from torchlike._aten.packets import ops
+from torchlike._base.result_layouts import suggests_channels_last
 from torchlike._composites._register import made, mapped
 from torchlike._core.dispatch.bind import FUNCTIONS
 from torchlike._core.dispatch.dispatch import call
+from torchlike._core.tensor.tensor import channels_last, channels_last_3d
 from torchlike._decl.function_schema import code_of
 from torchlike._ops.upsample import interpolate
 from torchlike.nn import functional
@@ -43,6 +45,12 @@ def _dense(self: Any) -> bool:
         expected *= size
     return True
 
+
+
+@made("is_strides_like_format(Tensor self, MemoryFormat memory_format) -> bool")
+def _strides_like(self: Any, memory_format: Any) -> bool:
+    dims = {channels_last: 4, channels_last_3d: 5}.get(memory_format)
+    return self.dim() == dims and suggests_channels_last(self._layout)
 
 
 def _code(*args: Any) -> int:

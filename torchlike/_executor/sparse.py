@@ -43,6 +43,10 @@ class SparseValue:
         """What another tensor over the same parts holds: this value, or one whose parts can be replaced alone."""
         return self
 
+    def own(self) -> SparseValue:
+        """The same numbers in parts that no other tensor has: what is done to these changes no other."""
+        return self
+
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)

@@ -8,7 +8,7 @@ import jax
 
 import torchlike._base.device as devices
 import torchlike._base.dtypes as dtypes
-from torchlike._aten.subclass import give, slots_of, state_of
+from torchlike._aten.subclass import DisableTorchFunctionSubclass, give, slots_of, state_of
 from torchlike._base.bits import X64
 from torchlike._base.layout import contiguous_strides, preserve_strides
 from torchlike._base.once import asked_for, discarding
@@ -279,6 +279,9 @@ def _copied(t, memo):
         _demand_copy(t, new, "clone" if wrapper else "new_empty")
         if wrapper:
             return mark(new, True) if requires_grad(t) else new
+    elif type(t) is not Tensor:
+        with DisableTorchFunctionSubclass():
+            _demand_copy(t, t.new_empty([]), "new_empty")
     if value(t) is None and not t.is_quantized:
         cell = copied_cell(t._storage, memo)
     else:

@@ -347,7 +347,7 @@ def _inverse_root(x):
 asin = unary(
     "asin",
     on_complex(lax.asin, _complex.asin, lambda x, y, dot: dot / lax.sqrt(1 - x * x)),
-    lambda grad, self: grad * conj(_inverse_root(1 - rounded_product(self, self))),
+    lambda grad, self: grad * conj(_inverse_root(1 + rounded_product(-self, self))),
     doc="Elementwise arc sine.",
     shows="0.5 -> 0.5236",
     autocast={"cuda": "fp32"},
@@ -355,7 +355,7 @@ asin = unary(
 acos = unary(
     "acos",
     on_complex(lax.acos, _complex.acos, lambda x, y, dot: -dot / lax.sqrt(1 - x * x)),
-    lambda grad, self: -grad * conj(_inverse_root(1 - rounded_product(self, self))),
+    lambda grad, self: -grad * conj(_inverse_root(1 + rounded_product(-self, self))),
     doc="Elementwise arc cosine.",
     shows="0.5 -> 1.0472",
     autocast={"cuda": "fp32"},

@@ -481,7 +481,7 @@ class _Task:
 
 def _own(grad: Any) -> Tensor:
     """A tensor over a gradient that no other tensor has."""
-    return fresh(immediate.own(grad))
+    return fresh(grad.own() if isinstance(grad, SparseValue) else immediate.own(grad))
 
 
 class _OfLoss(_Task):

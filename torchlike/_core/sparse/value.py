@@ -10,7 +10,16 @@ import numpy as np
 from torchlike._base.state import state
 from torchlike._core.conversion.convert import host, place
 from torchlike._core.dispatch.view_calls import DiffView
-from torchlike._core.tensor.tensor import Tensor, fresh, sparse_bsc, sparse_bsr, sparse_coo, sparse_csc, sparse_csr
+from torchlike._core.tensor.tensor import (
+    Tensor,
+    fresh,
+    sparse_bsc,
+    sparse_bsr,
+    sparse_coo,
+    sparse_csc,
+    sparse_csr,
+    value_of,
+)
 from torchlike._core.tensor.view_creation import FUNCTION
 from torchlike._executor.sparse import LAYER, SparseShape, SparseValue
 
@@ -21,6 +30,10 @@ NAMES = {
     sparse_coo: "Sparse", sparse_csr: "SparseCsr", sparse_csc: "SparseCsc", sparse_bsr: "SparseBsr",
     sparse_bsc: "SparseBsc",
 }  # fmt: skip
+
+
+def _own(part: Tensor) -> Tensor:
+    return fresh(value_of(part))
 
 
 class _Parts(SparseValue):
@@ -64,6 +77,10 @@ class Coo(_Parts):
         """The same parts in a value of its own."""
         return Coo(self.indices, self.values, self.shape, self.coalesced, self.within)
 
+    def own(self) -> Coo:
+        """The same numbers in parts of its own."""
+        return Coo(_own(self.indices), _own(self.values), self.shape, self.coalesced, self.within)
+
     @property
     def sparse_dim(self) -> int:
         """How many dimensions, the first ones, are sparse."""
@@ -105,6 +122,11 @@ class Compressed(_Parts):
     def apart(self) -> Compressed:
         """The same parts in a value of its own."""
         return Compressed(self.layout, self.compressed, self.plain, self.values, self.shape, self.within)
+
+    def own(self) -> Compressed:
+        """The same numbers in parts of its own."""
+        compressed, plain, values = map(_own, (self.compressed, self.plain, self.values))
+        return Compressed(self.layout, compressed, plain, values, self.shape, self.within)
 
     def demand_within(self) -> None:
         """Refuse indices that do not fit the shape, which kernels would drop in silence."""

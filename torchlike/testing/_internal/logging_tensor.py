@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from torchlike._aten.python_dispatch import modes_set_to
+from torchlike._aten.python_dispatch import enable_reentrant_dispatch, modes_set_to
 from torchlike._base import dtypes
 from torchlike._core.tensor.tensor import Tensor
 from torchlike.utils._python_dispatch import TorchDispatchMode
@@ -78,12 +78,9 @@ class LoggingTensor(Tensor):
 
 
 class LoggingTensorReentrant(LoggingTensor):
-    """As :class:`LoggingTensor`, and the modes outside see what runs on the wrapped tensors."""
+    """As :class:`LoggingTensor`, but what runs on the wrapped tensors is recorded, and seen by the modes outside."""
 
-    @staticmethod
-    @contextmanager
-    def context() -> Iterator[None]:
-        yield
+    context: Callable = enable_reentrant_dispatch
 
 
 class LoggingTensorMode(TorchDispatchMode):
