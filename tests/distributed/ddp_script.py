@@ -109,6 +109,22 @@ def many_buckets(rank):
 
 
 @case
+def buckets_of_every_dtype(rank):
+    """Without a hook they are as large as suits; a hook sees those that were asked for."""
+    found = []
+    for dtype in (t.float64, t.float16, t.bfloat16, t.complex64):
+        for hooked in (False, True):
+            model = nn.ParameterList([t.ones(s, dtype=dtype) for s in ((3, 2), (), (1200, 1100), (3,))])
+            model.forward = lambda x, m=model: (m[0] * x.to(m[0].dtype)).abs().sum() * (m[1] * m[3]).abs().sum()
+            spread, seen = DDP(model, bucket_cap_mb=40, find_unused_parameters=True), []
+            if hooked:
+                spread.register_comm_hook(seen, lambda s, b: hooks.allreduce_hook(None, s.append(b.index()) or b))
+            spread(t.arange(6.0).reshape(3, 2) * 2**rank).float().backward()
+            found += [len(seen), *[(p.grad.dtype, p.grad.flatten()[:6].tolist()) for p in (*model[:2], model[3])]]
+    return repr(found)
+
+
+@case
 def the_start_is_that_of_rank_0(rank):
     model = nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4))
     with t.no_grad():

@@ -3,8 +3,10 @@
 import importlib
 import os
 import re
+import socket
 import subprocess
 import sys
+import threading
 
 import pytest
 import pytorchs
@@ -12,7 +14,7 @@ from both import agree
 from process_kit import HERE, ended, finished, free_port, started
 from story_kit import said
 
-from torchlike.distributed import run
+from torchlike.distributed import _keeper, run
 from torchlike.distributed.run import parse_args
 
 FAULTS = {
@@ -91,6 +93,34 @@ def test_nobody_else_comes():
     ((status, out, _),) = finished([first])
     assert status == 1
     assert re.search("DistNetworkError: init_process_group: rank 0 of 2 met not all of rank 1 at 127.0.0.1:", out), out
+
+
+@pytest.fixture
+def listening():
+    """A socket that shares its port, as gRPC's do."""
+    with socket.socket() as held:
+        held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        held.bind(("127.0.0.1", 0))
+        held.listen()
+        yield held
+
+
+def test_a_port_of_another_program(listening, monkeypatch):
+    monkeypatch.setattr(_keeper, "_LEAVING", 0.1)
+    with pytest.raises(OSError, match=r"127.0.0.1:\d+ is in use by another program \(EADDRINUSE\)"):
+        _keeper.Keeper(f"127.0.0.1:{listening.getsockname()[1]}", 2)
+
+
+def test_the_keeper_of_the_run_before_goes(listening):
+    threading.Timer(0.2, listening.close).start()
+    _keeper.Keeper(f"127.0.0.1:{listening.getsockname()[1]}", 2).end()
+
+
+def test_a_keeper_goes_with_the_last_that_was_connected(monkeypatch):
+    seen = iter([2, 1, 0])
+    monkeypatch.setattr(_keeper, "_connections", lambda port: next(seen))
+    _keeper._keep(1, 2, -1)
+    assert next(seen, "all were asked") == "all were asked"
 
 
 def test_nobody_comes_to_a_mesh():

@@ -4,7 +4,9 @@ jax ends every process that loses the service. Kept by rank 0 it would be lost w
 died. This file is run as a program; it imports no other of ours, so that it starts at once.
 """
 
+import errno
 import os
+import socket
 import subprocess
 import sys
 import time
@@ -12,8 +14,10 @@ from pathlib import Path
 
 from jaxlib import _jax
 
-_LOOK = 0.5  # seconds between looks at who is connected
-_LONELY = 60.0  # seconds that it stays where it cannot see that
+_LOOK = 0.05  # seconds between looks at who is connected
+_LATE = 1.5  # seconds that it stays for those that never came
+_LONELY = 60.0  # seconds that it stays where it cannot see who is connected
+_LEAVING = 5.0  # seconds for the keeper of a run before to go
 _READY = b"ready"
 
 
@@ -21,6 +25,7 @@ class Keeper:
     """The process that keeps the service at ``address`` for ``size`` processes; OSError if it cannot be there."""
 
     def __init__(self, address: str, size: int) -> None:
+        _demand_free(address)
         path = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
         self._process = subprocess.Popen(
             [sys.executable, "-P", __file__, address, str(size), str(os.getpid())],
@@ -40,10 +45,33 @@ class Keeper:
         self._process.wait()
 
 
-def _serve(address: str, size: int) -> object:
+def _place(address: str) -> tuple[str, int]:
+    """Where the service listens."""
     host, _, port = address.rpartition(":")
-    near = host in ("127.0.0.1", "localhost", "[::1]", "::1")
-    place = f"127.0.0.1:{port}" if near else f"[::]:{port}"
+    return "127.0.0.1" if host in ("127.0.0.1", "localhost", "[::1]", "::1") else "::", int(port)
+
+
+def _demand_free(address: str) -> None:
+    """OSError if another program listens there: gRPC would share the port, and clients meet either of both."""
+    host, port = _place(address)
+    end = time.monotonic() + _LEAVING
+    while True:
+        try:
+            with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as guard:
+                guard.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                guard.bind((host, port))
+            return
+        except OSError as error:
+            if error.errno != errno.EADDRINUSE:
+                return  # gRPC says it better
+            if time.monotonic() > end:
+                raise OSError(f"the address {address} is in use by another program (EADDRINUSE)") from error
+        time.sleep(_LOOK)
+
+
+def _serve(address: str, size: int) -> object:
+    host, port = _place(address)
+    place = f"[::]:{port}" if host == "::" else f"{host}:{port}"
     return _jax.get_distributed_runtime_service(
         place, size, heartbeat_timeout=100, shutdown_timeout=5, recoverable=True
     )
@@ -61,15 +89,25 @@ def _connections(port: int) -> int | None:
     return count
 
 
-def _keep(port: int, starter: int) -> None:
-    """Return once who started it, and all that were connected, are gone."""
-    alone = 0.0
-    while True:
+def _keep(port: int, size: int, starter: int) -> None:
+    """Return once who started it, and all that were connected, are gone.
+
+    If all were there it ends at once: the next run may use this port, and must not meet this one.
+    """
+    most, looks = 0, 0
+    while os.getppid() == starter:
         time.sleep(_LOOK)
-        count = 1 if os.getppid() == starter else _connections(port)
-        alone = 0.0 if count else alone + _LOOK
-        if alone >= (_LONELY if count is None else 3 * _LOOK):
+        if most < size and looks % 10 == 0:
+            most = max(most, _connections(port) or 0)
+        looks += 1
+    begun = time.monotonic()
+    while True:
+        count = _connections(port)
+        most = max(most, count or 0)
+        patience = _LONELY if count is None else _LATE if most < size else 0.0
+        if not count and time.monotonic() - begun >= patience:
             return
+        time.sleep(_LOOK)
 
 
 def main() -> None:
@@ -82,7 +120,7 @@ def main() -> None:
         sys.exit(1)
     os.write(1, _READY)
     os.dup2(0, 1)  # who reads it has read all
-    _keep(int(address.rpartition(":")[2]), int(starter))
+    _keep(int(address.rpartition(":")[2]), int(size), int(starter))
     del service
 
 

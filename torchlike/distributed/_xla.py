@@ -98,6 +98,16 @@ def _exchanged(axis: str, x: jax.Array) -> jax.Array:
     return _exactly(lambda bits: lax.all_to_all(bits, axis, 0, 0), x)
 
 
+def _addends(axis: str, size: int, x: jax.Array) -> jax.Array:
+    """What makes the sum of the ``x`` of all with this one's: the other one's, or of more than two processes the sum.
+
+    XLA runs a program that only moves in the thread that launches it, and others behind all that its pool has to do.
+    """
+    if size == 2:
+        return lax.ppermute(x, axis, [(0, 1), (1, 0)])
+    return lax.psum(x, axis)
+
+
 def _bucket(axis: str, op: str, size: int, *xs: jax.Array) -> tuple[jax.Array, ...]:
     """The reduction of several arrays of one dtype as one collective."""
     flat = _reduced(axis, op, size, jnp.concatenate([x.reshape(-1) for x in xs]))
@@ -108,6 +118,7 @@ def _bucket(axis: str, op: str, size: int, *xs: jax.Array) -> tuple[jax.Array, .
 _KINDS: dict[str, Callable[..., Any]] = {
     "reduce": _reduced,
     "bucket": _bucket,
+    "addends": _addends,
     "broadcast": lambda axis, root, size, *xs: tuple(_broadcast(axis, root, x) for x in xs),
     "gather": lambda axis, size, x: _of_everybody(axis, x),
     "exchange": lambda axis, size, x: _exchanged(axis, x),
@@ -138,8 +149,9 @@ def launch(kind: str, ranks: tuple[int, ...], static: tuple, xs: Sequence[Any]) 
     """Run a collective; gives this process's results.
 
     Args:
-        kind: "reduce" (op), "bucket" (op), "broadcast" (root), "gather" (a new first dimension), "exchange" and
-            "scatter_reduce" (op), which take a first dimension of the number of processes.
+        kind: "reduce" (op), "bucket" (op), "addends" (for one array: those whose sum is that of all), "broadcast"
+            (root), "gather" (a new first dimension), "exchange" and "scatter_reduce" (op), which take a first dimension
+            of the number of processes.
         ranks: the processes, of which this is one. static: what stands in parentheses above.
     """
     if len(ranks) == 1:
@@ -149,9 +161,14 @@ def launch(kind: str, ranks: tuple[int, ...], static: tuple, xs: Sequence[Any]) 
     sharding = NamedSharding(mesh_of(ranks), PartitionSpec(AXIS))
     whole = [_lifted(x, len(ranks), sharding) for x in xs]
     alone = tuple(x.ndim == 0 for x in xs)
+    if kind == "addends":
+        jax.block_until_ready(whole)  # where XLA has to wait it lets the pool run the program
     outs = _program(kind, ranks, static, len(xs), alone)(*whole)
     outs = list(outs) if isinstance(outs, tuple) else [outs]
     outs = [at_home(first_piece(y)) for y in outs]
+    if kind == "addends" and len(ranks) == 2:
+        (x,), home = xs, outs[0].devices()
+        outs.insert(0, x if x.devices() == home else jax.device_put(x, *home))
     if kind in ("reduce", "bucket", "broadcast"):
         outs = [y.reshape(()) if one else y for y, one in zip(outs, alone, strict=True)]
     return outs

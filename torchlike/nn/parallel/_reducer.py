@@ -1,10 +1,13 @@
 """Gradients of the copies of a module in several processes: put in buckets as backward makes them, and averaged."""
 
+import functools
 import weakref
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
+import jax
 import jax.numpy as jnp
+import numpy as np
 
 from torchlike._base.dtypes import int32
 from torchlike._base.state import no_grad, state
@@ -20,6 +23,7 @@ from torchlike.futures import Future
 
 FIRST = 1 << 20  # bytes of the first bucket, so that sending begins early
 MEGABYTE = 1 << 20
+CACHED = 4  # megabytes that a processor's cache holds: sockets take twice the time for each byte of more
 
 
 def _refuse_program(why: str) -> NoReturn:
@@ -55,7 +59,9 @@ class Reducer:
         self, params: Sequence[Tensor], group: ProcessGroup, megabytes: float, find_unused: bool, static: bool
     ) -> None:
         self.params, self.group, self.find_unused, self.static = list(params), group, find_unused, static
-        self.buckets = buckets_of(self.params, megabytes)
+        self.megabytes = megabytes
+        self._on_cpu = all(p.device.type == "cpu" for p in self.params)
+        self.buckets = buckets_of(self.params, min(megabytes, CACHED) if self._on_cpu else megabytes)
         self.hook: tuple[Any, Callable] | None = None
         self.armed = self.queued = self._ended = False
         self.divisor: int | None = None
@@ -66,6 +72,10 @@ class Reducer:
         self._capture: weakref.ref | None = None  # in which a forward was, whose backward is to come
         self.apart = False  # whether forward and backward were seen not to be one program
         self._handles = [p.register_post_accumulate_grad_hook(self._arrived) for p in self.params]
+
+    def use_hook(self, state: object, hook: Callable) -> None:
+        """Let ``hook(state, bucket)`` bring together buckets as large as the user said."""
+        self.hook, self.buckets = (state, hook), buckets_of(self.params, self.megabytes)
 
     def remove(self) -> None:
         """Take the hooks away."""
@@ -165,7 +175,10 @@ class Reducer:
         self._touched.clear()
         sent, self._sent = self._sent, []
         for bucket, work in sent:
-            _give(bucket, _result(work), used)
+            result = _result(work)
+            if isinstance(work, Work):
+                result = _means(result, tuple(p.shape for p in bucket), self.divisor or self.group.size())
+            _give(bucket, result, used)
 
     def _used_anywhere(self) -> set[int]:
         """The parameters that got a gradient in some process; the gradients of the others stay as they are.
@@ -196,16 +209,11 @@ class Reducer:
         if self.hook is not None:
             state, hook = self.hook
             with no_grad():
-                flat = fresh(jnp.concatenate([a.reshape(-1) for a in values(grads)]))
+                flat = fresh(_joined(values(grads)))
                 told = GradBucket(number, flat, bucket, number == len(self.buckets) - 1)
                 return hook(state, told)
-        if self.divisor is None:
-            return start(self.group, f"gradients of bucket {number}", "bucket", ("AVG",), values(grads), list)
-        divisor = self.divisor
-        return start(
-            self.group, f"gradients of bucket {number}", "bucket", ("SUM",), values(grads),
-            lambda outs: [a / divisor for a in outs],
-        )  # fmt: skip
+        kind, static = ("addends", ()) if self._on_cpu else ("reduce", ("SUM",))
+        return start(self.group, f"gradients of bucket {number}", kind, static, [_joined(values(grads))], list)
 
     # -- for processes that have run out of inputs ---------------------------------------------------------------------
     def shadow(self) -> None:
@@ -219,6 +227,19 @@ class Reducer:
         sent, self._sent = self._sent, []
         for _, work in sent:
             _result(work)
+
+
+@jax.jit
+def _joined(arrays: list[jax.Array]) -> jax.Array:
+    return jnp.concatenate([a.reshape(-1) for a in arrays])
+
+
+@functools.partial(jax.jit, static_argnums=(1, 2))
+def _means(addends: list[jax.Array], shapes: tuple[tuple[int, ...], ...], divisor: int) -> list[jax.Array]:
+    """Arrays of these shapes, one after the other in the sum of ``addends`` over ``divisor``."""
+    flat = (functools.reduce(jnp.add, addends) / divisor).astype(addends[0].dtype)
+    ends = np.cumsum([np.prod(shape, dtype=int) for shape in shapes])[:-1].tolist()
+    return [part.reshape(shape) for part, shape in zip(jnp.split(flat, ends), shapes, strict=True)]
 
 
 def _result(work: Any) -> Any:

@@ -213,7 +213,7 @@ class DistributedDataParallel(Module, Joinable):
         assert self._reducer is not None
         if self._reducer.hook is not None:
             raise RuntimeError("register_comm_hook or register_builtin_comm_hook can only be called once.")
-        self._reducer.hook = (state, hook)
+        self._reducer.use_hook(state, hook)
 
     def _register_builtin_comm_hook(self, comm_hook_type: Any) -> None:
         if not isinstance(comm_hook_type, BuiltinCommHookType):

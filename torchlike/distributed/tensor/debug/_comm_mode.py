@@ -30,8 +30,8 @@ _EAGER = {
 
 # those that the library calls by other names, such as DistributedDataParallel's
 _OWN = {
-    "reduce": "allreduce_", "bucket": "allreduce_", "broadcast": "broadcast_", "gather": "allgather_",
-    "exchange": "alltoall_base_", "scatter_reduce": "reduce_scatter_",
+    "reduce": "allreduce_", "bucket": "allreduce_", "addends": "allreduce_", "broadcast": "broadcast_",
+    "gather": "allgather_", "exchange": "alltoall_base_", "scatter_reduce": "reduce_scatter_",
 }  # fmt: skip
 
 
