@@ -94,3 +94,103 @@ def test_strides_of_results_of_views():
         return [[(-v).stride(), (v + 1).stride(), (v * v.contiguous()).stride()] for v in views * 2]
 
     agree(program)
+
+
+@pytest.mark.parametrize(
+    "f",
+    [lambda b, x: b * x, lambda b, x: x * b, lambda b, x: b.float() * x, lambda b, x: (x > 0).to(x.dtype) * x,
+     lambda b, x: (1 - b.float()) * x, lambda b, x: b.type_as(x) * x, lambda b, x: b * math.nan],
+)  # fmt: skip
+def test_false_times_infinity_is_nan(f):
+    """However often it is computed, and in a program: XLA takes a product with what was a bool for a choice."""
+
+    def program(t):
+        b, x = t.tensor([True, False]), t.tensor([math.inf, -math.inf])
+        compiled = t.compile(f) if t is torchlike else f
+        return [f(b, x) for _ in range(70)][-1], [compiled(b, x) for _ in range(3)]
+
+    agree(program)
+
+
+CHOICES = [
+    lambda t, x, m, i: x[m],
+    lambda t, x, m, i: x[:, 1][m[:, 1]],
+    lambda t, x, m, i: x[:, 0][i],
+    lambda t, x, m, i: x[i[:2], 1],
+    lambda t, x, m, i: x.mT[m.mT],
+    lambda t, x, m, i: x.mT[:, i],
+    lambda t, x, m, i: x[m[:, 0]],
+    lambda t, x, m, i: x[m[0]],
+    lambda t, x, m, i: x[1:][m[1:, 2]],
+    lambda t, x, m, i: x[m.nonzero()[:, 0], 2],
+    lambda t, x, m, i: x[i[1:], i[:-1]],
+    lambda t, x, m, i: x[:, :, None][i[:1]],
+    lambda t, x, m, i: x[i + 9],
+    lambda t, x, m, i: x[:, 0][i[:2] + 9],
+    lambda t, x, m, i: x.to(t.bfloat16)[m],
+    lambda t, x, m, i: t.complex(x, x).conj()[m],
+    lambda t, x, m, i: x.long()[m],
+    lambda t, x, m, i: x[0][m[0]].item() if m[0].sum() == 1 else x[0, 0].item(),
+    lambda t, x, m, i: x[1:3, ::2].tolist(),
+    lambda t, x, m, i: x.mT[1].tolist(),
+    lambda t, x, m, i: t.complex(x, x).conj()[0].tolist(),
+    lambda t, x, m, i: t.complex(x, -x).conj().imag[0, 0].item(),
+    lambda t, x, m, i: x.expand(2, 4, 3)[1, 2].tolist(),
+    lambda t, x, m, i: x.unfold(0, 2, 1)[1].tolist(),
+    lambda t, x, m, i: x[4:].tolist(),
+    lambda t, x, m, i: x[1, 2:].item(),
+    lambda t, x, m, i: x[0].item(),
+]
+
+
+@pytest.mark.parametrize("f", CHOICES)
+@pytest.mark.parametrize("grad", [False, True])
+def test_choices_of_few_elements(f, grad):
+    """Values, strides, gradients and refusals of what is looked at in memory."""
+
+    def program(t):
+        x = (t.arange(12.0).reshape(4, 3) - 5.5).requires_grad_(grad)
+        m, i = t.tensor([[1, 0, 1], [0, 1, 0], [1, 1, 1], [0, 0, 0]]).bool(), t.tensor([2, -1, 0])
+        try:
+            with t.set_grad_enabled(grad):
+                y = f(t, x, m, i)
+        except (IndexError, RuntimeError) as error:
+            return type(error).__name__
+        if not isinstance(y, t.Tensor):
+            return y
+        return y, y.stride(), y.grad_fn, t.autograd.grad(y.abs().sum(), x) if y.requires_grad else None
+
+    agree(program)
+
+
+@pytest.mark.parametrize("value", [2.5, 3, True, 1e40, math.nan, [1.0, 2.0], [1.0, 2.0, 3.0], [4.0]])
+@pytest.mark.parametrize("dtype", ["float32", "int64", "bool", "float16"])
+def test_masks_of_few_elements_filled(value, dtype):
+    def program(t):
+        x = t.ones(4).to(getattr(t, dtype))
+        view, m = x[1:], t.tensor([True, False, False, True])
+        new = t.tensor(value) if isinstance(value, list) else value
+        found = []
+        for given in (new, new.to(x.dtype) if isinstance(value, list) else new):
+            try:
+                x[m] = given
+                view[m[1:]] = 0
+            except (RuntimeError, IndexError, TypeError) as error:
+                found.append(type(error).__name__)
+            found += [x.clone(), view.clone(), x._version]
+        return found
+
+    agree(program)
+
+
+def test_masks_filled_with_history():
+    def program(t):
+        x, v = t.ones(4, requires_grad=True), t.tensor([5.0, 6.0], requires_grad=True)
+        m = t.tensor([True, False, False, True])
+        y = x * 2
+        y[m] = 7.0
+        z = t.zeros(4)
+        z[m] = v
+        return y, z, t.autograd.grad((y * z).sum() + y.sum() + z.sum(), (x, v)), y.grad_fn, z.grad_fn
+
+    agree(program)

@@ -45,13 +45,18 @@ def common_dtype(arrays: Iterable[jax.Array]) -> dtype:
     return promotion.result_type(pairs)
 
 
+def unknown_truth(x: Any, dtype: np.dtype) -> Any:
+    """``x``, to be cast to ``dtype``. XLA must not see that a float was a bool: it would take ``0 * inf`` for 0."""
+    return x.astype(np.int8) if x.dtype == np.bool_ and jnp.issubdtype(dtype, jnp.inexact) else x
+
+
 def _cast(bound: dict[str, Any], names: Iterable[str], dtype: dtype) -> None:
     for name in names:
         value = bound.get(name)
         if isinstance(value, list):
-            bound[name] = [None if v is None else v.astype(dtype.np) for v in value]
+            bound[name] = [None if v is None else unknown_truth(v, dtype.np).astype(dtype.np) for v in value]
         elif value is not None:
-            bound[name] = value.astype(dtype.np)
+            bound[name] = unknown_truth(value, dtype.np).astype(dtype.np)
 
 
 def _present(bound: Mapping[str, Any], names: Iterable[str]) -> Iterator[Any]:

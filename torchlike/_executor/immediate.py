@@ -238,6 +238,8 @@ def put_beside(array: np.ndarray, like: Any) -> jax.Array:
         with jax.ensure_compile_time_eval():
             return uploaded(array, next(iter(place.device_set)) if committed else None)
     aval = _aval(array.shape, array.dtype)
+    if READY and array.nbytes <= _FEW_BYTES and place.__class__ is SingleDeviceSharding:
+        return put_few(array, aval, place, [place._device], committed)
     return batched_device_put(aval, place, [aligned(array)], list(place.device_set), committed=committed)
 
 

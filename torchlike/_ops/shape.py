@@ -4,6 +4,7 @@ import jax.numpy as jnp
 from jax import lax
 
 from torchlike._base import float8
+from torchlike._decl import rules
 from torchlike._decl.op import op
 from torchlike._decl.words import aten
 
@@ -55,7 +56,7 @@ def cast(x, dtype):
         x = jnp.real(x)
     if jnp.issubdtype(dtype, jnp.integer) and jnp.issubdtype(x.dtype, jnp.floating):
         return _whole(x, dtype).astype(dtype)
-    return float8.converted(x, dtype, jnp)
+    return float8.converted(rules.unknown_truth(x, dtype), dtype, jnp)
 
 
 def _whole(x, dtype):

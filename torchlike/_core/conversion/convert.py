@@ -19,6 +19,7 @@ from torchlike._base.once import warn_once
 from torchlike._base.state import state
 from torchlike._base.tracing import UnknownValueError
 from torchlike._core.conversion import dlpack_codes
+from torchlike._core.conversion.at_hand import at_hand
 from torchlike._core.conversion.python_data import checked, host_array
 from torchlike._core.conversion.storages import of_storage
 from torchlike._core.dispatch.observers import redispatch, subclassed, watched
@@ -339,6 +340,8 @@ def _known(t: Tensor) -> Any:
 
 def host(t: Tensor) -> np.ndarray:
     """The tensor's value as a read-only numpy array."""
+    if (found := at_hand(t)) is not None:
+        return found
     if CAPTURES and state.trace is not None:
         state.trace.read(t)
     value = _known(t)
@@ -452,6 +455,9 @@ def item(t: Tensor) -> Any:
     >>> torch.tensor([2.5]).item()
     2.5
     """
+    found = at_hand(t, 1)
+    if found is not None and found.size == 1:
+        return found.item()
     if t.numel() != 1:
         raise RuntimeError(f"a Tensor with {t.numel()} elements cannot be converted to Scalar")
     if watched(t):

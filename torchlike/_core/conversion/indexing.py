@@ -16,6 +16,7 @@ from torchlike._base.state import UNUSUAL, state
 from torchlike._base.tracing import trace_state_clean
 from torchlike._core.autograd import node as nodes
 from torchlike._core.autograd import operator_node
+from torchlike._core.conversion.at_hand import at_mask, at_places, fill_at_mask
 from torchlike._core.conversion.basic_indices import at_once
 from torchlike._core.conversion.convert import from_jax_array, host, item, place
 from torchlike._core.conversion.device_moves import move
@@ -61,8 +62,11 @@ def getitem(self: Tensor, index: Any) -> Tensor:
         return _select(self, index)
     if kind is slice:
         return _slice(self, index)
-    if kind is Tensor and _rows(self, index):
-        return _indexed(self, [index])
+    if kind is Tensor:
+        if _rows(self, index):
+            return _indexed(self, [index])
+        if (few := at_mask(self, index)) is not None:
+            return few
     view, indices = _resolve(self, index)
     if indices is None:
         return call_view(views.alias, (self,), ()) if view is self else view
@@ -79,6 +83,8 @@ def _rows(self: Tensor, index: Tensor) -> bool:
 
 def gathered(view: Tensor, indices: list[Any]) -> Tensor:
     """What ``indices`` take out of ``view``: by dimension None, or a tensor, ``...`` for a mask's further ones."""
+    if (few := at_places(view, indices)) is not None:
+        return few
     if state.dispatch_modes and _named(view, indices):
         return redispatch("index.Tensor", view, [x for x in indices if x is not ...])
     traced = CAPTURES and state.trace is not None
@@ -152,7 +158,7 @@ def setitem(self: Tensor, index: Any, value: Any) -> None:
     if not isinstance(value, _VALUES):
         raise TypeError(f"can't assign a {type(value).__name__} to a torch.{self.dtype.scalar_name}Tensor")
     kind = index.__class__
-    if index is False:
+    if index is False or (kind is Tensor and fill_at_mask(self, index, value)):
         return
     if kind is int:
         assign(_select(self, index), value)

@@ -162,7 +162,7 @@ class Shared(Storage):
             if state.capture is not None and not self.host.alone():
                 _refuse_in_capture()
             memory, (layout, dtype) = self.host, _layout(t, form)
-            if 0 in layout.strides or not _fits(new, layout.shape, dtype) or not memory.covers(*_extent(layout, dtype)):
+            if 0 in layout.strides or not fits(new, layout.shape, dtype) or not memory.covers(*_extent(layout, dtype)):
                 return False
             memory.seen(layout, dtype)[...] = new
             if memory.spans is None:
@@ -213,7 +213,7 @@ def _as_stored(t: Tensor) -> bool:
     return not lazy or not (is_conj(t) or is_neg(t))
 
 
-def _fits(new: Any, shape: tuple[int, ...], dtype: np.dtype) -> bool:
+def fits(new: Any, shape: tuple[int, ...], dtype: np.dtype) -> bool:
     """Whether numpy writes ``new`` into an array of these as a kernel would."""
     if new.__class__ is Array:
         return new.dtype == dtype and new.shape == shape and on_host(new)

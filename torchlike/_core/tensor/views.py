@@ -17,6 +17,7 @@ from torchlike._decl.derive import Derived
 from torchlike._executor import immediate
 from torchlike._executor.scalars import scalar
 from torchlike._ops.constant import constant
+from torchlike._ops.view import conj, neg_view
 
 if TYPE_CHECKING:
     from torchlike._base.layout import Layout
@@ -107,6 +108,7 @@ def demand_no_derivative(target: Any, operands: Any) -> None:
 REPLAYED = frozenset({"ConjBackward", "NegViewBackward", "ViewAsRealBackward", "ViewAsComplexBackward"})
 _readers: dict = {}
 _writers: dict = {}
+_moves: dict[Any, bool] = {}
 
 
 def reader(steps: Steps) -> Derived:
@@ -124,6 +126,14 @@ def writer(steps: Steps) -> Derived:
     found = _writers.get(steps)
     if found is None:
         found = _writers[steps] = Derived("copy_to_view", "CopySlicesBackward", chain_write(steps), ("write", steps))
+    return found
+
+
+def moves(steps: Steps) -> bool:
+    """Whether a view shows elements of its base, wherever they lie, and nothing computed of them."""
+    found = _moves.get(steps)
+    if found is None:
+        found = _moves[steps] = not any([op is conj or op is neg_view or op is constant for op, _, _ in steps])
     return found
 
 
