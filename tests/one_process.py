@@ -48,6 +48,15 @@ def started(t):
 
 
 @story
+def test_names_of_older_programs(t):
+    with started(t) as d, warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        x = [t.ones(2), t.zeros(3)]
+        rank = d.distributed_c10d._get_global_rank(d.group.WORLD, 0)
+        return rank, d._broadcast_coalesced(d.group.WORLD, x, 10, 0), [y.tolist() for y in x], str(caught[0].message)
+
+
+@story
 def test_one_process(t):
     before = t.distributed.is_available(), t.distributed.is_initialized(), t.distributed.group.WORLD
     with started(t) as d:

@@ -475,6 +475,19 @@ def test_names_that_programs_ask_before_they_use_them(t):
     )  # fmt: skip
 
 
+@story
+def test_names_of_older_programs(t):
+    x = t.ones(2, requires_grad=True)
+    seen = []
+    y = x * 2
+    y.register_hook(lambda g: seen.append(t.autograd._is_checkpoint_valid()))
+    t.autograd.grad(y.sum(), x, retain_graph=True)
+    y.sum().backward()
+    with getattr(t.backends, "__allow_nonbracketed_mutation")():
+        t.backends.cudnn.benchmark = False
+    return seen, t.autograd._is_checkpoint_valid(), callable(t.backends.disable_global_flags)
+
+
 def test_a_profile_is_ended_from_outside():
     with torchlike.profiler.profile() as profile:
         torchlike.ones(2).sin()

@@ -68,6 +68,29 @@ def test_turns(f):
     check(f, X, gradgrad=False, jit=False)
 
 
+SPREAD = ("broadcast_to", "hsplit", "vsplit", "dsplit", "sum_to_size", "squeeze_")
+SPREADINGS = [
+    ((), {}), ((0, 1), {}), ((0, 2), {}), ((1, 2, 1), {}), (((1, 2, 4),), {"size": 3}), ((1, 2), {"size": (1, 2)}),
+    (("a",), {}), ((1.5, 2), {}), ((True, 2), {}), (([1, 2, 4],), {}), ((), {"size": (1, 2, 1)}),
+    ((), {"indices": (1, 2)}),
+    ((), {"sections": 1}), ((), {"dim": 0}), ((0, 2), {"dim": 1}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SPREAD)
+def test_sizes_and_places_are_given_one_by_one(name):
+    def shapes(lib, args, named):
+        try:
+            out = getattr(lib.zeros(1, 2, 4), name)(*args, **named)
+        except (TypeError, IndexError, RuntimeError) as error:
+            return TypeError if isinstance(error, TypeError) else Exception
+        return [tuple(t.shape) for t in (out if isinstance(out, tuple) else [out])]
+
+    for args, named in SPREADINGS:
+        if name != "squeeze_" or args != (1.5, 2):
+            assert shapes(torchlike, args, named) == shapes(torch, args, named), (args, named)
+
+
 def test_traced_and_twice_differentiated():
     check(lambda t, x, y: [f(t, x * x, y) for f in JOINS], X, Y)
     check(lambda t, x: [f(t, x * x) for f in TURNS], X)
@@ -179,6 +202,9 @@ ERRORS = [
     (lambda t, x: t.hsplit(x, 3), "not divisible by the split_size 3"),
     (lambda t, x: t.isin(x > 0, x), "Unsupported input type"),
     (lambda t, x: t.isin(1, 2), "isin"),
+    (lambda t, x: x.new_full(2, 3), "argument 'size'.* must be tuple of ints, not int"),
+    (lambda t, x: x.copy_(x, 1), "argument 'non_blocking'.* must be bool, not int"),
+    (lambda t, x: t.dist(x, 1.0), "argument 'other'.* must be Tensor, not float"),
     (pad((1,)), "must be divisible by 2"),
     (pad((1,) * 6), "less than or equal to two times the input dimension but got padding length 6"),
     (pad((1,) * 6, "reflect"), "less than or equal to two times the input dimension but got padding length 6"),

@@ -39,6 +39,24 @@ def both(*names):
     return register
 
 
+def spread(*names):
+    """Register as ``Tensor.<name>``, which takes the ints of its only argument one by one, too."""
+
+    def register(f):
+        def spreading(self, *args, **kwargs):
+            if len(args) < 2:
+                return f(self, *args, **kwargs)
+            if kwargs or not all(isinstance(n, int | Tensor) and not isinstance(n, bool) for n in args):
+                raise TypeError(f"{f.__name__}() takes 1 positional argument but {len(args) + len(kwargs)} were given")
+            return f(self, args)
+
+        spreading.__name__, spreading.__qualname__, spreading.__doc__ = f.__name__, f.__qualname__, f.__doc__
+        method(*(names or (f.__name__,)))(spreading)
+        return f
+
+    return register
+
+
 def prop(*names):
     """Register as a property of Tensor."""
 

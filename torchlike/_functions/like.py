@@ -165,6 +165,8 @@ _new("new_empty", None, "A tensor whose values are not promised,")
 @method()
 def new_full(self, size, fill_value, *, dtype=None, layout=None, device=None, pin_memory=False, requires_grad=False):
     """One number in the given size, with the dtype and device of this tensor."""
+    if not isinstance(size, list | tuple):
+        raise TypeError(f"new_full(): argument 'size' must be tuple of ints, not {type(size).__name__}")
     if layout is not None or LAYER.used:
         demand_strided("new_full", self.layout if layout is None else layout)
     if watched(self):

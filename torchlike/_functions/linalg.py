@@ -416,4 +416,4 @@ def dist(input, other, p=2):
     >>> torch.dist(torch.tensor([1., 2.]), torch.tensor([4., 6.]))
     tensor(5.)
     """
-    return vector_norm(input - other, p)
+    return vector_norm(input - arguments.as_tensor_arg("dist", "other", other), p)

@@ -8,6 +8,7 @@ import numpy as np
 
 from torchlike._base.frames import warn
 from torchlike._core.conversion.convert import place
+from torchlike._core.tensor.arguments import as_ints
 from torchlike._core.tensor.mutation import write_silently
 from torchlike._core.tensor.tensor import COMPRESSED, Tensor
 from torchlike._functions._install import both, function, method, prop
@@ -79,8 +80,13 @@ def sum_to_size(self: Tensor, *sizes: Any, size: Any = None) -> Tensor:
     tensor([[3.],
             [3.]])
     """
+    if sizes and size is not None:
+        raise TypeError("sum_to_size() got multiple values for argument 'size'")
     given = sizes if size is None else (size,)
-    shape = tuple(given[0]) if len(given) == 1 and not isinstance(given[0], int) else given
+    if not given:
+        raise TypeError('sum_to_size() missing 1 required positional arguments: "size"')
+    listed = len(given) == 1 and isinstance(given[0], list | tuple)
+    shape = as_ints("sum_to_size", "size", given[0] if listed else given)
     extra = self.ndim - len(shape)
     kept = tuple(self.shape)[extra:]
     if extra < 0 or any(n not in (1, m) for n, m in zip(shape, kept, strict=True)):

@@ -28,7 +28,7 @@ from torchlike._core.tensor.size import Size
 from torchlike._core.tensor.tensor import COMPRESSED, Tensor, fresh, value_of
 from torchlike._executor.level import mapped, one_by_one
 from torchlike._executor.sparse import LAYER
-from torchlike._functions._install import both, function, method
+from torchlike._functions._install import both, function, method, spread
 from torchlike._ops import join
 from torchlike._ops import pad as pads
 from torchlike._ops import shape as ops
@@ -106,6 +106,8 @@ def source_of(self, src):
 @method()
 def copy_(self, src, non_blocking=False):
     """Take the values of ``src``, broadcast, cast and moved; recorded by autograd."""
+    if non_blocking.__class__ is not bool:
+        bools("copy_", non_blocking=non_blocking)
     return call_inplace(ops.copy.inplace, (self, source_of(self, src)), (False,))
 
 
@@ -210,7 +212,8 @@ def block_diag(*tensors):
 # -- broadcasting --------------------------------------------------------------------------------
 
 
-@both()
+@function()
+@spread()
 def broadcast_to(input, size):
     """``input`` expanded to ``size``; a view."""
     return input.expand(size)
@@ -503,7 +506,7 @@ def _splitter(name):
     splits.__name__ = splits.__qualname__ = name
     where = {"hsplit": "columns (of a vector: along it)", "vsplit": "rows", "dsplit": "the third dimension"}[name]
     splits.__doc__ = f"""Slices of {where}: that many equal ones, or between the given indices; a tuple of views."""
-    return both(name)(splits)
+    return function(name)(spread(name)(splits))
 
 
 hsplit, vsplit, dsplit = map(_splitter, ("hsplit", "vsplit", "dsplit"))

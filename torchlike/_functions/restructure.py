@@ -121,8 +121,12 @@ def unsqueeze_(self, dim):
 
 
 @method()
-def squeeze_(self, dim=None):
+def squeeze_(self, *dims, dim=None):
     """In-place ``squeeze``."""
+    if dims:
+        if dim is not None:
+            raise TypeError(f"squeeze_() received an invalid combination of arguments - got {len(dims)} and dim={dim}")
+        dim = dims[0] if len(dims) == 1 else dims
     if dim is None:
         return _become(self, "SqueezeBackward3", views.squeeze, ())
     if isinstance(dim, int):

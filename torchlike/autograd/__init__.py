@@ -31,6 +31,7 @@ from torchlike.autograd.gradcheck import gradcheck as gradcheck
 from torchlike.autograd.gradcheck import gradgradcheck as gradgradcheck
 from torchlike.autograd.profiler import kineto_available as kineto_available
 from torchlike.autograd.variable import Variable as Variable
+from torchlike.autograd.variable import _is_checkpoint_valid as _is_checkpoint_valid
 from torchlike.interop.lazy import on_first_use
 
 __getattr__, __dir__ = on_first_use(__name__)

@@ -47,6 +47,9 @@ class _Engine:
         return grad(tensors, inputs, grad_tensors, keep_graph, create_graph, allow_unused=allow_unreachable)
 
 
+_is_checkpoint_valid = _Engine.is_checkpoint_valid
+
+
 class _VariableMeta(type):
     def __instancecheck__(cls, other: object) -> bool:
         return isinstance(other, Tensor)

@@ -44,3 +44,11 @@ def flags(module: MutableMapping[str, Any], names: tuple[str, ...]) -> Callable[
 def _demand(name: str, names: tuple[str, ...]) -> None:
     if name not in names:
         raise TypeError(f"there is no flag {name!r}, only {', '.join(names)}")
+
+def disable_global_flags() -> None:
+    """Forbid plain assignments to flags; without effect, since these flags change nothing."""
+
+
+@contextlib.contextmanager
+def __allow_nonbracketed_mutation() -> Iterator[None]:  # what undoes it for a while
+    yield

@@ -9,6 +9,7 @@ from torchlike.distributed._buckets import BuiltinCommHookType as BuiltinCommHoo
 from torchlike.distributed._buckets import GradBucket as GradBucket
 from torchlike.distributed._calls import Work as Work
 from torchlike.distributed._collectives import ReduceOp as ReduceOp
+from torchlike.distributed._collectives import _broadcast_coalesced as _broadcast_coalesced
 from torchlike.distributed._collectives import all_gather as all_gather
 from torchlike.distributed._collectives import all_gather_coalesced as all_gather_coalesced
 from torchlike.distributed._collectives import all_gather_into_tensor as all_gather_into_tensor

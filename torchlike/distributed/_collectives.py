@@ -1,7 +1,7 @@
 """Sums, copies and collections over the processes of a group."""
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from enum import Enum
 from typing import Any
 
@@ -293,6 +293,13 @@ def broadcast(
         return [tensor] if found_.rank() == root else _assign_all([tensor], outs)
 
     return concluded(start(found_, "broadcast", "broadcast", (root,), values([tensor]), finish), async_op)
+
+
+def _broadcast_coalesced(process_group: Any, tensors: Iterable[Tensor], buffer_size: int, src: int = 0) -> None:
+    """Let each of ``tensors`` be that of the process ``src`` of a group; XLA chooses what goes together."""
+    for work in [broadcast(t, group=process_group, group_src=src, async_op=True) for t in tensors]:
+        if work is not None:
+            work.wait()
 
 
 def all_gather(tensor_list: list[Tensor], tensor: Tensor, group: Any = None, async_op: bool = False) -> Work | None:

@@ -11,6 +11,7 @@ from typing import Any
 import jax
 
 from torchlike._base.device import as_device, is_present
+from torchlike._base.frames import warn
 from torchlike.distributed import _rendezvous, _runtime
 from torchlike.distributed._group_store import store_of
 from torchlike.distributed._runtime import DistBackendError as DistBackendError
@@ -544,6 +545,13 @@ def get_global_rank(group: ProcessGroup, group_rank: int) -> int:
     if not 0 <= group_rank < len(ranks):
         raise ValueError(f"Group rank {group_rank} is not part of group {group}")
     return ranks[group_rank]
+
+
+def _get_global_rank(group: ProcessGroup, rank: int) -> int:
+    """The old name of :func:`get_global_rank`."""
+    home = "torch.distributed.distributed_c10d"
+    warn(f"`{home}._get_global_rank` is deprecated, please use `{home}.get_global_rank` instead", FutureWarning)
+    return get_global_rank(group, rank)
 
 
 class _CoalescingManager:
