@@ -6,7 +6,7 @@ import io
 
 import pytest
 import torch
-from both import agree_error
+from both import agree, agree_error
 from story_kit import said, story
 
 import torchlike
@@ -554,3 +554,16 @@ def test_strides_like_a_memory_format(t):
     found = [t.ones(s).contiguous(memory_format=formats.get(len(s), t.contiguous_format)) for s in shapes]
     asked = [*formats.values(), t.contiguous_format]
     return [t.ops.aten.is_strides_like_format.default(x, f) for x in (*found, t.ones(2, 3, 4, 5)) for f in asked]
+
+
+@pytest.mark.parametrize("asked", [(), (True, False), (False, True)])
+def test_unique_as_the_c_code_has_it(asked):
+    def told(t):
+        x, aten = t.tensor([[1, 2], [1, 2], [0, 3]]), t.ops.aten
+        return [
+            t._VF.unique_dim(x, 0, True, *asked), aten.unique_dim(x, 1, True, *asked),
+            t._VF.unique_consecutive(x, *asked), t._VF.unique_consecutive(x, *asked, dim=0),
+            aten.unique_dim_consecutive(x, 0, *asked),
+        ]  # fmt: skip
+
+    agree(told)

@@ -14,17 +14,16 @@ from torchlike.interop.alias import missing_names
 
 _missing = missing_names(__name__)
 _PACKAGE = __name__.partition(".")[0]
-_WRAPPED = frozenset(["block_diag", "cdist", "einsum", "split", "tensordot"])
+_WRAPPED = frozenset(["block_diag", "cdist", "einsum", "split", "tensordot", "unique_consecutive", "unique_dim"])
 _OF_A_LIST = frozenset(
     ["atleast_1d", "atleast_2d", "atleast_3d", "broadcast_tensors", "cartesian_prod", "chain_matmul", "meshgrid"]
 )
-_OTHERWISE = frozenset(["stft", "unique_consecutive"])  # with other defaults, other results
 
 
 def __getattr__(name: str) -> Any:
     if name in _WRAPPED:
         return getattr(ops.aten, name)
-    found = None if name.startswith("__") or name in _OTHERWISE else getattr(sys.modules[_PACKAGE], name, None)
+    found = None if name.startswith("__") or name == "stft" else getattr(sys.modules[_PACKAGE], name, None)
     if found is None or torch_function.of(found) is None and not (name[0] == "_" and hasattr(ops.aten, name)):
         return _missing(name)
     return _of_a_list(found) if name in _OF_A_LIST else found

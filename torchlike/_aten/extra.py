@@ -378,12 +378,14 @@ _add(
 )
 _add(
     f"unique_dim(Tensor self, int dim, bool sorted=True, {_COUNTED}) {_THREE}",
-    lambda self, dim, sorted=True, inverse=False, counts=False: _all_three("unique", self, dim, inverse, counts),
+    lambda self, dim, *asked: _all_three("unique", self, dim, True, True),  # whatever was asked for
     Tag.dynamic_output_shape,
 )
 _add(
     f"unique_consecutive(Tensor self, {_COUNTED}, int? dim=None) {_THREE}",
-    lambda self, inverse=False, counts=False, dim=None: _all_three("unique_consecutive", self, dim, inverse, counts),
+    lambda self, inverse=False, counts=False, dim=None: _all_three(
+        "unique_consecutive", self, dim, *(inverse, counts) if dim is None else (True, True)
+    ),
     Tag.dynamic_output_shape,
 )
 _add("bincount(Tensor self, Tensor? weights=None, SymInt minlength=0) -> Tensor", _function("bincount"),

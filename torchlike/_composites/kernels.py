@@ -187,6 +187,65 @@ def _heads(qkv: Any, qkv_bias: Any, num_heads: int) -> Any:
     return query / math.sqrt(query.shape[-1]), key, value
 
 
+def _demand_projections(
+    query: Any, key: Any, value: Any, embed_dim: int, num_head: int, qkv_weight: Any, qkv_bias: Any
+) -> None:
+    width = query.shape[-1]
+    wrong = None
+    if query.dim() != 3:
+        wrong = f"expected 3-D `query`, got {query.dim()}-D tensor"
+    elif width != embed_dim:
+        wrong = f"passed-in embed_dim {embed_dim} didn't match last dim of query {width}"
+    elif not query.shape == key.shape == value.shape:
+        wrong = "expected `query`/`key`/`value` shapes to match"
+    elif qkv_weight.dim() != 2:
+        wrong = f"expected 2-D `qkv_weight`, got {qkv_weight.dim()}-D tensor"
+    elif qkv_weight.shape[0] != 3 * width:
+        wrong = "expected `qkv_weight` first dim to be 3x embed_dim"
+    elif qkv_weight.shape[1] != width:
+        wrong = "expected `qkv_weight` second dim to be embed_Dim"
+    elif qkv_bias.dim() != 1:
+        wrong = f"expected 1-D `qkv_bias`, got {qkv_bias.dim()}-D tensor"
+    elif qkv_bias.shape[0] != 3 * width:
+        wrong = "expected `qkv_bias` first dim and first dim of query to be equal"
+    elif width % num_head:
+        wrong = "`embed_dim` must divide evenly by `num_heads`"
+    if wrong:
+        raise RuntimeError(f"_native_multi_head_attention(): {wrong}")
+
+
+@made(
+    "_native_multi_head_attention(Tensor query, Tensor key, Tensor value, int embed_dim, int num_head, "
+    "Tensor qkv_weight, Tensor qkv_bias, Tensor proj_weight, Tensor proj_bias, Tensor? mask=None, "
+    "bool need_weights=True, bool average_attn_weights=True, int? mask_type=None) -> (Tensor, Tensor)",
+    out=True,
+)
+def _attention(
+    query: Any, key: Any, value: Any, embed_dim: int, num_head: int, qkv_weight: Any, qkv_bias: Any,
+    proj_weight: Any, proj_bias: Any, mask: Any = None, need_weights: bool = True, average_attn_weights: bool = True,
+    mask_type: int | None = None,
+) -> Any:  # fmt: skip
+    _demand_projections(query, key, value, embed_dim, num_head, qkv_weight, qkv_bias)
+    if mask is not None and mask_type is None:
+        raise RuntimeError("_native_multi_head_attention(): Mask Type should be defined")
+    if mask_type not in (None, 0, 1, 2):
+        raise RuntimeError(
+            "_native_multi_head_attention(): Mask Type should be 0 (src_mask) or 1 (src_key_padding_mask), or 2 "
+            f"(default_mask), but got {mask_type}"
+        )
+    inputs = zip((query, key, value), qkv_weight.chunk(3), qkv_bias.chunk(3), strict=True)
+    q, k, v = (functional.linear(*given).unflatten(-1, (num_head, -1)).transpose(1, 2) for given in inputs)
+    scores = (q / math.sqrt(q.shape[-1])) @ k.transpose(-2, -1)
+    if mask is None:
+        weights = scores.softmax(-1)
+    else:
+        weights = FUNCTIONS["_masked_softmax"](scores, mask.bool(), 3, mask_type)
+    out = functional.linear((weights @ v).transpose(1, 2).flatten(2), proj_weight, proj_bias)
+    if not need_weights:
+        return out, None
+    return out, weights.mean(1) if average_attn_weights else weights
+
+
 # -- convolutions, samples, activations -----------------------------------------------------------------
 
 _SLOW = "Tensor self, Tensor weight, SymInt[2] kernel_size"

@@ -27,6 +27,7 @@ BELOW = (
     "_fused_rms_norm", "_histogramdd_bin_edges", "_histogramdd_from_bin_cts", "_histogramdd_from_bin_tensors",
     "_index_put_impl_", "_is_zerotensor", "_lazy_clone", "_linalg_check_errors", "_linalg_det", "_linalg_eigh",
     "_linalg_slogdet", "_linalg_solve_ex", "_linalg_svd", "_logcumsumexp", "_lu_with_info", "_make_dep_token",
+    "_native_multi_head_attention",
     "_neg_view_copy", "_pack_padded_sequence", "_pad_packed_sequence", "_pin_memory", "_prelu_kernel",
     "_reshape_alias_copy", "_reshape_from_tensor", "_rowwise_prune", "_saturate_weight_to_fp16",
     "_scaled_dot_product_efficient_attention", "_scaled_dot_product_flash_attention",
