@@ -7,7 +7,7 @@ import io
 import pytest
 import torch
 from both import agree, agree_error
-from story_kit import said, story
+from story_kit import said, story, warned
 
 import torchlike
 
@@ -567,3 +567,30 @@ def test_unique_as_the_c_code_has_it(asked):
         ]  # fmt: skip
 
     agree(told)
+
+
+@pytest.mark.parametrize("name", ["_softmax_backward_data", "_log_softmax_backward_data"])
+def test_backward_of_softmax(name):
+    def named(t):
+        return getattr(t.ops.aten, name)(grad_output=t.ones(2), output=t.ones(2) / 2, dim=0, input_dtype=t.float32)
+
+    agree(lambda t: (getattr(t, name)(t.ones(2, 3), t.ones(2, 3) / 3, -1, t.float32), named(t)))
+    for grad, match in ("float32", "expected scalar type Float but found Double"), ("int32", "implemented for 'Int'"):
+
+        def wrong(t, grad=grad):
+            return getattr(t, name)(t.ones(2, dtype=getattr(t, grad)), t.ones(2, dtype=t.float64), 0, t.float32)
+
+        agree_error(wrong, match)
+    for shape in (3,), (3, 2), (1, 3):
+        with pytest.raises(RuntimeError, match=r"'grad' to have same size as .*; but \[2, 3\] does not equal"):
+            getattr(torchlike, name)(torchlike.ones(2, 3), torchlike.ones(shape), 0, torchlike.float32)
+
+
+def test_the_older_aminmax_warns():
+    torchlike.set_warn_always(True)
+    try:
+        assert warned(lambda: torchlike._aminmax(torchlike.ones(2)), "_aminmax is deprecated") == [
+            "UserWarning: _aminmax is deprecated"
+        ]
+    finally:
+        torchlike.set_warn_always(False)

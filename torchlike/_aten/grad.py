@@ -69,13 +69,31 @@ def _backward(declared: Any, text: str, sources: dict) -> None:
                     f"{text[: text.index('(')]}: {name}={value!r} is not supported, only {source!r}"
                 )
         outputs = tuple([named.get(r) for r in results])
-        stand = next((o for o in outputs if o is not None), args[0])
+        grad = given[order[0]]
+        stand = next((o for o in outputs if o is not None), grad)
+        if dtype is not None:
+            _demand_alike(text[: text.index("(")], grad, stand)
         inputs = tuple([_input(a, named, stand) for a in declared.dynamic])
         static = declared.exactly(tuple([_key(named.get(a.name, a.default)) for a in declared.static]))
-        got = _vjp(declared.full_name, inputs, static, (0,), (args[0],), outputs)[0]
+        got = _vjp(declared.full_name, inputs, static, (0,), (grad,), outputs)[0]
         return got if dtype is None else got.to(dtype)
 
     _add(text)(backward)
+
+
+def _demand_alike(name: str, grad: Any, output: Any) -> None:
+    """Refuse gradients that are not of the shape and the floating dtype of the result."""
+    if grad.shape != output.shape:
+        raise RuntimeError(
+            f"{name}(): Expected tensor for argument #1 'grad' to have same size as tensor for argument #2 'output'; "
+            f"but {list(grad.shape)} does not equal {list(output.shape)}"
+        )
+    if not grad.is_floating_point():
+        raise NotImplementedError(f"\"{name}\" not implemented for '{grad.dtype.scalar_name}'")
+    if grad.dtype is not output.dtype:
+        raise RuntimeError(
+            f"{name}(): expected scalar type {grad.dtype.scalar_name} but found {output.dtype.scalar_name}"
+        )
 
 
 def _of_size(declared: Any, text: str) -> None:

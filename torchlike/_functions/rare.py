@@ -4,6 +4,7 @@ from typing import Any, NoReturn
 
 import torchlike._base.dtypes as dtypes
 from torchlike._base.layout import has_overlap, is_dense, memory_order
+from torchlike._base.once import warn_once
 from torchlike._core.conversion.factories import into
 from torchlike._core.dispatch.inplace import call_inplace
 from torchlike._core.tensor.tensor import MemoryFormat, Tensor, sparse_coo, strided, value_of
@@ -176,6 +177,7 @@ def _refused(name: str, message: str) -> None:
 @function("_aminmax")
 def _aminmax(input, dim=None, keepdim=False):
     """The older form of :func:`torch.aminmax`."""
+    warn_once("_aminmax is deprecated as of PyTorch 1.11 and will be removed in a future release. Use aminmax instead.")
     return tuple(FUNCTIONS["aminmax"](input, dim=dim, keepdim=keepdim))
 
 
