@@ -11,6 +11,9 @@ import sys
 from torchlike.export._callable import CallableModule as _CallableModule
 from torchlike.export._errors import ConstraintViolationError as ConstraintViolationError
 from torchlike.export._errors import UserError as UserError
+from torchlike.export._examples import AdditionalInputs as AdditionalInputs
+from torchlike.export._examples import ShapesCollection as ShapesCollection
+from torchlike.export._examples import register_dataclass as register_dataclass
 from torchlike.export._file import load as load
 from torchlike.export._file import save as save
 from torchlike.export._lowered import Lowered as Lowered
@@ -26,15 +29,18 @@ __getattr__, __dir__ = on_first_use(__name__)
 sys.modules[__name__].__class__ = _CallableModule
 
 __all__ = [
+    "AdditionalInputs",
     "ConstraintViolationError",
     "Dim",
     "ExportGraphSignature",
     "ExportedProgram",
     "Lowered",
+    "ShapesCollection",
     "UserError",
     "dims",
     "export",
     "load",
     "lowered",
+    "register_dataclass",
     "save",
 ]

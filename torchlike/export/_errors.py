@@ -14,12 +14,12 @@ class UserError(RuntimeError):
     """The function cannot be exported, or its arguments and ``dynamic_shapes`` do not fit it.
 
     Attributes:
-        by_length: whether dynamic lengths are to blame: others might do.
+        by_length: whether dynamic lengths are to blame: others might do. reason: what the operator said of them.
     """
 
-    def __init__(self, message: str, by_length: bool = False) -> None:
+    def __init__(self, message: str, by_length: bool = False, reason: str = "") -> None:
         super().__init__(message)
-        self.by_length = by_length
+        self.by_length, self.reason = by_length, reason
 
 
 class ConstraintViolationError(RuntimeError):
@@ -44,6 +44,7 @@ def explained(error: BaseException, name: str, symbols: Iterable[str]) -> BaseEx
         f"torch.export: {_operator(error)} cannot take the dynamic lengths {', '.join(sorted(symbols))}: "
         f"{str(error).splitlines()[0]}{where} ({hint}a length without a Dim is fixed)",
         by_length=True,
+        reason=str(error),
     )
 
 

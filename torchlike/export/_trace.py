@@ -11,6 +11,7 @@ from torchlike._core.tensor.tensor import Tensor, value_of
 from torchlike._transforms.capture.recording import Unsupported
 from torchlike._transforms.export.tracing import ExportTrace, Wanted
 from torchlike.export._errors import UserError, explained
+from torchlike.export._examples import AdditionalInputs, ShapesCollection, named_arguments, signature_of
 from torchlike.export._inputs import Input, Inputs, dtype_name, names_of
 from torchlike.export._piece import Piece
 from torchlike.export._program import LoadedProgram, Plan
@@ -20,6 +21,7 @@ from torchlike.export.exported_program import ExportedProgram
 from torchlike.nn.modules.module import Module
 from torchlike.utils._pytree import tree_flatten, tree_unflatten
 
+DynamicShapes = dict[str, Any] | tuple[Any, ...] | list[Any] | ShapesCollection | AdditionalInputs | None
 _PLAIN = (bool, int, float, str, tuple, type(None))
 
 
@@ -28,7 +30,7 @@ def export(
     args: tuple[Any, ...],
     kwargs: Mapping[str, Any] | None = None,
     *,
-    dynamic_shapes: dict[str, Any] | tuple[Any, ...] | list[Any] | None = None,
+    dynamic_shapes: DynamicShapes = None,
     strict: bool = False,
     preserve_module_call_signature: tuple[str, ...] = (),
     prefer_deferred_runtime_asserts_over_guards: bool = False,
@@ -38,7 +40,8 @@ def export(
     Args:
         mod: the module; ``torchlike.export`` itself takes any function too. args, kwargs: of an example call. The
             program is for these dtypes, structures and constants, and these shapes except for ``dynamic_shapes``.
-        dynamic_shapes: for each argument, by name or position, None or {dimension: Dim}; nested as the arguments are.
+        dynamic_shapes: for each argument, by name or position, None or {dimension: Dim}; nested as the arguments are,
+            with a list of the children of other containers. Or a ShapesCollection, or AdditionalInputs.
         strict, prefer_deferred_runtime_asserts_over_guards: accepted; there is one way to trace.
 
     Raises:
@@ -65,7 +68,7 @@ def export_function(
     args: tuple[Any, ...],
     kwargs: Mapping[str, Any] | None = None,
     *,
-    dynamic_shapes: dict[str, Any] | tuple[Any, ...] | list[Any] | None = None,
+    dynamic_shapes: DynamicShapes = None,
     platforms: Sequence[str] | None = None,
     vjp_order: int | None = None,
 ) -> ExportedProgram:
@@ -92,6 +95,8 @@ def export_function(
         raise ValueError(f"torchlike.export: vjp_order must be 0, 1 or None, not {vjp_order!r}")
     if not isinstance(args, tuple):
         raise UserError(f"Expecting `args` to be a tuple of example positional inputs, got {type(args)}")
+    if isinstance(dynamic_shapes, ShapesCollection | AdditionalInputs):
+        dynamic_shapes = dynamic_shapes.dynamic_shapes(fn, args, kwargs)
     return _Exporter(fn, args, dict(kwargs or {}), platforms).result(dynamic_shapes, vjp_order)
 
 
@@ -118,23 +123,18 @@ class _Exporter:
                 program = self._program(shapes, vjp_order)
                 break
             except UserError as error:
-                if not error.by_length or not shapes.narrow():
+                if not error.by_length or not shapes.narrow(error.reason):
                     raise
         return ExportedProgram(program, self.state.tensors, (self.args, self.kwargs))
 
     def _arguments(self) -> dict[str, Any]:
         """{name: argument}, with leaves as their numbers."""
         args, kwargs = tree_unflatten(range(len(self.leaves)), self.spec)
-        bound = _signature(self.fn).bind(*args, **kwargs)
-        named: dict[str, Any] = {}
-        for name, value in bound.arguments.items():
-            spread = bound.signature.parameters[name].kind is inspect.Parameter.VAR_KEYWORD
-            named.update(value if spread else {name: value})
-        return named
+        return named_arguments(self.fn, args, kwargs)
 
     def _inputs(self, shapes: Shapes) -> Inputs:
         args, kwargs = self.spec.child(0), self.spec.child(1)
-        names = _positional_names(_signature(self.fn), len(args.children()))
+        names = _positional_names(signature_of(self.fn), len(args.children()))
         children = [*zip(args.children(), names, strict=True), *zip(kwargs.children(), kwargs.context, strict=True)]
         flat = [name for spec, prefix in children for name in names_of(spec, prefix)]
         entries = [
@@ -234,14 +234,6 @@ def _plan(trace: ExportTrace) -> Plan:
         trace.results, trace.state_writes, trace.argument_writes, errors, trace.flags, trace.draws, trace.used_draws,
         trace.roots, trace.sinks,
     )  # fmt: skip
-
-
-def _signature(fn: Callable) -> inspect.Signature:
-    """The signature of ``fn``; that of any function where it has none to show."""
-    try:
-        return inspect.signature(fn.forward if isinstance(fn, Module) else fn)
-    except ValueError:
-        return inspect.signature(lambda *args, **kwargs: None)
 
 
 def _positional_names(signature: inspect.Signature, count: int) -> list[str]:

@@ -1,12 +1,14 @@
 """Dimensions whose length an exported program takes as it comes: ``Dim``, and the reading of ``dynamic_shapes``."""
 
 import math
+import re
 from typing import Any, ClassVar, NamedTuple
 
 from jax.export import SymbolicScope, symbolic_shape
 
 from torchlike._core.tensor.tensor import Tensor
 from torchlike.export._errors import ConstraintViolationError, UserError
+from torchlike.utils._pytree import tree_flatten
 
 
 class Extent(NamedTuple):
@@ -142,12 +144,14 @@ class Shapes:
 
     Attributes:
         shapes: {number of a tensor leaf: its lengths, ints and Extents}. ranges: {symbol: ValueRanges}.
-        automatic: the symbols that stand for ``Dim.AUTO``. open: those for which no least length was asked.
+        hinted: the symbols that stand for ``Dim.AUTO`` and ``Dim.DYNAMIC``. automatic: for the first of them.
+        open: those for which no least length was asked.
     """
 
     def __init__(self, spec: Any, arguments: dict[str, Any], leaves: list) -> None:
         self.shapes: dict[int, Shape] = {i: tuple(x.shape) for i, x in enumerate(leaves) if isinstance(x, Tensor)}
         self.ranges: dict[str, ValueRanges] = {}
+        self.hinted: list[str] = []
         self.automatic: set[str] = set()
         self.open: set[str] = set()
         self.values: dict[str, int] = {}
@@ -171,10 +175,10 @@ class Shapes:
                 raise _mismatch(where, f"the keys {list(x)}", spec)
             for key in x:
                 self._walk(spec[key], x[key], f"{where}[{key!r}]")
-        elif isinstance(x, list | tuple):
-            if not isinstance(spec, list | tuple) or len(spec) != len(x):
-                raise _mismatch(where, f"{len(x)} elements", spec)
-            for i, (s, y) in enumerate(zip(spec, x, strict=True)):
+        elif (children := children_of(x)) is not None:
+            if not isinstance(spec, list | tuple) or len(spec) != len(children):
+                raise _mismatch(where, f"{len(children)} elements", spec)
+            for i, (s, y) in enumerate(zip(spec, children, strict=True)):
                 self._walk(s, y, f"{where}[{i}]")
         elif isinstance(self.leaves[x], Tensor):
             self._tensor(spec, x, self.leaves[x], where)
@@ -217,6 +221,7 @@ class Shapes:
             return length
         name = f"s{key[0]}_{key[1]}"
         self._note(name, 2 if hint.min is None else hint.min, math.inf if hint.max is None else hint.max)
+        self.hinted.append(name)
         if hint.kind == "AUTO":
             self.automatic.add(name)
         self._demand(Extent(1, name, 0), length, where)
@@ -239,16 +244,19 @@ class Shapes:
                 f"{extent.symbol} = {self.values[extent.symbol]} in the example arguments"
             )
 
-    def narrow(self) -> bool:
-        """Ask for less, since the function cannot be traced for these lengths; False if there is nothing left.
+    def narrow(self, reason: str) -> bool:
+        """Ask for less, as the function cannot be traced for these lengths for a ``reason``; False if nothing is left.
 
-        Symbols without a least length get 2, as many operators treat a length of 1 in their own way; then those that
-        were to be dynamic only if possible are fixed to the example's lengths.
+        Symbols without a least length get 2, as many operators treat a length of 1 in their own way; then those without
+        a name that have one length in the example are one; then those that were to be dynamic only if possible get the
+        lengths of the example.
         """
         names = {name for name in self.open if self.values[name] > 1}
         self.open = set()
         if names:
             self.ranges |= {name: self.ranges[name]._replace(lower=2) for name in names if self.ranges[name].upper > 1}
+            return True
+        if self._unite(set(re.findall(r"\bs\d+_\d+\b", reason))) or self._unite({*self.hinted}):
             return True
         fixed, self.automatic = self.automatic, set()
         for i, shape in self.shapes.items():
@@ -256,6 +264,33 @@ class Shapes:
         for name in fixed:
             del self.ranges[name]
         return bool(fixed)
+
+    def _unite(self, names: set[str]) -> bool:
+        """Let those of the hinted dimensions that are equally long be one; False if none are."""
+        one: dict[int, str] = {}
+        named = [n for n in self.hinted if n in names]
+        others = {n: first for n in named if (first := one.setdefault(self.values[n], n)) != n}
+        for name, first in others.items():
+            a, b = self.ranges[first], self.ranges.pop(name)
+            self.ranges[first] = ValueRanges(max(a.lower, b.lower), min(a.upper, b.upper))
+            if name not in self.automatic:
+                self.automatic.discard(first)
+            self.automatic.discard(name)
+            del self.values[name]
+        for i, shape in self.shapes.items():
+            self.shapes[i] = tuple([_renamed(n, others) for n in shape])
+        self.hinted = [n for n in self.hinted if n not in others]
+        return bool(others)
+
+
+def _renamed(n: int | Extent, names: dict[str, str]) -> int | Extent:
+    return n._replace(symbol=names.get(n.symbol, n.symbol)) if isinstance(n, Extent) else n
+
+
+def children_of(x: Any) -> list | None:
+    """What a container holds; None of what is no container."""
+    children, spec = tree_flatten(x, is_leaf=lambda y: y is not x)
+    return None if spec.is_leaf() else children
 
 
 def _fixed(n: int | Extent, names: set[str], values: dict[str, int]) -> int | Extent:
