@@ -56,3 +56,27 @@ def test_a_function_is_compiled_after_a_call_under_a_mode():
     assert run.count == 0
     assert run(x2()).tolist() == (x2() * 3).tolist()
     assert run.count == 1
+
+
+MAKES_META = {
+    "made": lambda x: torch.ones(2, device="meta"),
+    "moved": lambda x: x.to("meta"),
+    "beside_numbers": lambda x: (x * 2, torch.empty(3, device="meta") * 2),
+    "by_default": lambda x: torch.ones(2),
+}
+
+
+@pytest.mark.parametrize("name", MAKES_META)
+def test_tensors_of_the_meta_device_are_made_in_eager_code(name):
+    def story(wrap):
+        run = wrap(MAKES_META[name])
+
+        def told(found):
+            return [(str(t.device), t.shape) for t in (found if isinstance(found, tuple) else (found,))]
+
+        found = [told(run(x2()))]
+        with torch.device("meta"):
+            found.append(told(run(torch.ones(2, device="cpu"))))
+        return [*found, told(run(x2()))]
+
+    never_stale(story)

@@ -11,20 +11,21 @@ from torchlike._base.tracing import current_trace, trace_state_clean
 
 # Not empty while a flag of :data:`_MARKED` is set in some thread. Reading a flag takes 70 ns: who finds this empty need
 # not.
-UNUSUAL: set[int] = set()
+UNUSUAL: dict[int, None] = {}
 _MARKED = frozenset({"active", "recorder", "function_modes", "levels", "inference", "task"})
 
 
 class _Marked:
     """The flags that are set in one thread; it ends with the thread."""
 
-    __slots__ = ("names",)
+    __slots__ = ("names", "key")
 
     def __init__(self) -> None:
-        self.names: set[str] = set()
+        self.names: dict[str, None] = {}
+        self.key = id(self)
 
-    def __del__(self, forget: Callable[[int], None] = UNUSUAL.discard) -> None:
-        forget(id(self))
+    def __del__(self, forget: Callable[[int, None], None] = UNUSUAL.pop) -> None:
+        forget(self.key, None)
 
 
 class State(threading.local):
@@ -81,21 +82,21 @@ class State(threading.local):
             self.recorder = recorder
 
     def __setattr__(self, name: str, value: Any) -> None:
-        if name not in _MARKED:
-            _set(self, name, value)
-            return
-        marked = self._marked
-        if value:  # an interruption between the lines leaves more in UNUSUAL than is set, never less
-            if marked is None:
-                marked = _Marked()
-                _set(self, "_marked", marked)
-            marked.names.add(name)
-            UNUSUAL.add(id(marked))
-        _set(self, name, value)
-        if not value and marked is not None:
-            marked.names.discard(name)
-            if not marked.names:
-                UNUSUAL.discard(id(marked))
+        """Set a flag; no Ctrl-C comes after that, as Python looks for one in loops and calls alone.
+
+        One may come ahead of it: what must not be missed is put into ``__dict__`` first.
+        """
+        marked = self._marked if name in _MARKED else None
+        if value and marked is None and name in _MARKED:
+            marked = self.__dict__["_marked"] = _Marked()
+        if value and marked is not None:
+            marked.names[name] = None
+            UNUSUAL[marked.key] = None
+        self.__dict__[name] = value
+        if not value and marked is not None and name in marked.names:
+            del marked.names[name]
+            if not marked.names and marked.key in UNUSUAL:
+                del UNUSUAL[marked.key]
 
     def copied(self) -> dict[str, Any]:
         """The flags of this thread, for :meth:`take` in another."""
@@ -107,7 +108,6 @@ class State(threading.local):
             setattr(self, name, value)
 
 
-_set = threading.local.__setattr__
 state = State()
 
 
@@ -218,7 +218,7 @@ class _GradMode(Context):
         if self.prev is None or not trace_state_clean():
             self.prev, self.bit = _switched(self._target)
         else:
-            _set(state, "grad", self._target)
+            state.__dict__["grad"] = self._target
 
     def __exit__(self, *exc):
         if self.bit is None:
@@ -233,7 +233,7 @@ def switch_grad(mode: bool) -> bool:
     if before is None:
         before, state.dispatch_grad = bool(state.dispatch_grad), mode
     else:
-        _set(state, "grad", mode)
+        state.__dict__["grad"] = mode
     return before
 
 

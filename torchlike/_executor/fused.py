@@ -102,8 +102,12 @@ def _replace(
         # no bytecode between the run, which overwrites, and the keeping of its results
         results.extend(itertools.starmap(kernel, (trees,)))
     finally:
-        if results:
-            _certainly(keep, results[0])
+        if results:  # as _certainly, at whose beginning a signal would come too early
+            try:
+                keep(results[0])
+            except BaseException:
+                keep(results[0])
+                raise
 
 
 class Overtaken(BaseException):

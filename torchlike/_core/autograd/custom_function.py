@@ -261,7 +261,7 @@ def run(
         if followed_by_jax:
             tie(node, followed_by_jax, outputs, _materialized)
     finally:
-        state.grad = before
+        state.__dict__["grad"] = before
     if then is not None:  # before anything is saved: jvp is given what was saved for it
         then(node, outputs)
     if record:

@@ -103,7 +103,8 @@ def run_loss(edge: tuple[Node, int], seed: Any, keep: bool) -> None:
         raise exhausted.told(error) from None
     finally:
         if task.around is not _NOT_ENTERED:
-            task.leave()
+            state.__dict__.update(grad=task.around, task=None)
+            state.task = None
 
 
 _DEPTH = 20  # backwards within backwards before another thread takes over, with a stack of its own
@@ -111,9 +112,9 @@ _DEPTH = 20  # backwards within backwards before another thread takes over, with
 
 def _run(task: _Task, roots: Sequence[Any]) -> None:
     """Run the task in this thread, under its grad mode."""
-    before = state.grad, state.task
-    state.grad, state.task = task.record, task
+    before = {"grad": state.grad, "task": state.task}
     try:
+        state.grad, state.task = task.record, task
         if task.needed is not None:
             task.touch(roots)
         task.run()
@@ -122,7 +123,8 @@ def _run(task: _Task, roots: Sequence[Any]) -> None:
     except exhausted.EXHAUSTED as error:
         raise exhausted.told(error) from None
     finally:
-        state.grad, state.task = before
+        state.__dict__.update(before)
+        state.task = before["task"]
 
 
 def _in_thread(task: _Task, roots: Sequence[Any]) -> None:
@@ -503,10 +505,6 @@ class _OfLoss(_Task):
         if self.around is _NOT_ENTERED:
             self.around, self.callbacks = state.grad, []
             state.grad, state.task = False, self
-
-    def leave(self) -> None:
-        """Undo what :meth:`enter` has done; it has been entered."""
-        state.grad, state.task = self.around, None
 
 
 def _broadcasts(shape: Shape, to: Shape) -> bool:

@@ -85,7 +85,7 @@ class PackedValues:
                 new.object, new.unpack = followed(pack)(wrap(value)), unpack
                 self.packed.append(new)
         finally:
-            state.grad = before
+            state.__dict__["grad"] = before
 
     def unpacked(self, node: Node) -> Values:
         """The values again, for ``node``, which saved them."""
@@ -160,7 +160,7 @@ class SavesTensors(nodes.Node):
         try:
             taken = followed(pack)(given)
         finally:
-            state.grad = before
+            state.__dict__["grad"] = before
         if given._vc.version != version:
             raise RuntimeError(PACK_WRITES)
         new = Packed()
@@ -318,10 +318,10 @@ def push(pack: Callable[..., Any], unpack: Callable[..., Any]) -> None:
     global _active
     if state.pack_refused is not None and state.pack_refused is not IGNORED:
         raise RuntimeError(state.pack_refused)
-    state.pack = (pack, unpack, state.pack)
     with _counting:
         _active += 1
         nodes.watch_with(pack_all, True)
+    state.pack = (pack, unpack, state.pack)  # last, as a Ctrl-C ahead of it changes no result
 
 
 def pop() -> None:

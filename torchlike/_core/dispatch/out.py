@@ -74,7 +74,7 @@ def _run(op: Kernel, inputs: Inputs, static: Static) -> tuple[Tensor, ...]:
     try:
         got = call(op, inputs, static)
     finally:
-        state.grad = before
+        state.__dict__["grad"] = before
     results = tuple(got) if isinstance(got, tuple) else (got,)
     for at, (r, o) in enumerate(zip(results, outs, strict=True)):
         if not ("parts" in op.declaration.out and _takes_parts(o.dtype, inputs[0].dtype)):

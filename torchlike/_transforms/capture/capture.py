@@ -220,6 +220,8 @@ class Trace:
         """The output of the program that is the new value of ``storage``."""
         found = self.index.get(id(storage))
         if found is None:
+            if type(storage.form) is immediate.Abstract:
+                raise Unsupported("makes a tensor on the meta device")
             found = self.index[id(storage)] = len(self.slots)
             self.slots.append(storage.value)
         return found
