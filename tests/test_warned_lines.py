@@ -67,7 +67,14 @@ def test_a_warning_stands_at_the_users_line_in_each_call(name):
 
 
 NAMES = ("torch", "torchlike")
+def _without_grad(t, mode, kind):
+    with mode():
+        return kind(t.ones((), requires_grad=True))
+
+
 QUIET = {
+    "float without gradients": lambda t: _without_grad(t, t.no_grad, float),
+    "complex in inference": lambda t: _without_grad(t, t.inference_mode, complex),
     "negative correction": lambda t: t.zeros(3).std(correction=-1),
     "enough": lambda t: (t.ones(2).std(), t.ones(1).var(correction=0), t.cov(t.ones(2, 2))),
     "meta": lambda t: t.ones(1, device="meta").std(),

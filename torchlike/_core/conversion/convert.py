@@ -524,7 +524,7 @@ def index(t: Tensor) -> int:
 
 
 def _warn_of_grad(t: Tensor) -> None:
-    if t.requires_grad:
+    if t.requires_grad and state.grad:
         warn_once(
             "Converting a tensor with requires_grad=True to a scalar may lead to unexpected behavior.\n"
             "Consider using tensor.detach() first.",
