@@ -90,7 +90,7 @@ LOOPS = {
     "narrow": (lambda: x_of(12, 2), lambda x, i: x.narrow(0, i, 3) + 1),
     "a window of a window": (lambda: x_of(12, 12), lambda x, i: x[i : i + 3, 9 - i : 12 - i].t() + 1),
     "assignment": (lambda: x_of(9, 3), lambda x, i: x.__setitem__(i, i * 1.5)),
-    "assignment of a tensor": (lambda: x_of(9, 3), lambda x, i: x.__setitem__(i, x[8 - i])),
+    "assignment of a tensor": (lambda: x_of(9, 3), lambda x, i: x.__setitem__(i, x[i - 4])),
     "assignment to a window": (lambda: x_of(12), lambda x, i: x.__setitem__(slice(i, i + 2), i)),
     "x * number": (lambda: x_of(3), lambda x, i: x * (i + 0.25)),
     "x + int": (lambda: x_of(3), lambda x, i: x + i),

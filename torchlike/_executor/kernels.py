@@ -37,6 +37,7 @@ FEW = 8
 CALLS = 64  # as do so many calls: each costs some microseconds more meanwhile; a quarter, where XLA computes steps
 COUNTED = 4096  # kinds of arguments of one kernel that are counted
 TRACED = 64  # kernels that are traced for their shapes, as recorded execution asks, before they are compiled
+TWINS = 16  # programs of one kernel that wait for calls with numbers of the other kind
 KEPT = 6000  # kernels that a process keeps; Linux gives it 65,530 mappings of memory, and each takes some
 
 LABOUR = 1 << 27  # convolutions of more products are compiled well at once: loops compiled quickly are 100 times slower
@@ -88,7 +89,7 @@ def jit(
 class Call:
     """The arguments of a call: their leaves and structure, and what selects the code for them."""
 
-    __slots__ = ("leaves", "tree", "kinds", "committed", "size")
+    __slots__ = ("leaves", "tree", "kinds", "committed", "size", "numbers")
 
     def __init__(self, args: tuple[Any, ...]) -> None:
         self.leaves, self.tree = _flat(args)
@@ -101,6 +102,7 @@ class Call:
             else:
                 kinds.append(compiling.kind(v))
         self.kinds = tuple(kinds)
+        self.numbers = any([a.weak_type for a in kinds])
 
     def spell(self) -> str:
         """The text of what selects the code."""
@@ -115,12 +117,14 @@ class _Counted:
     cost = 1
 
     def __init__(self, code: compiling.Code, kernel: Miss) -> None:
-        codes, self.outs, self.calls = [code], code.outs, 0
+        codes: dict[bool, Any] = {}
+        self.outs, self.calls = code.outs, 0
 
         def miss(*args: Any) -> tuple[Any, ...]:
-            call = Call(args)
-            code = codes.pop() if codes else kernel._code(call, "quickly", args)
-            return kernel._first(code, call, args)
+            call = Call(args)  # its numbers are Python's or arrays
+            found = codes.get(call.committed) if codes else code
+            codes[call.committed] = found = found or kernel._code(call, "quickly", args)
+            return kernel._run(found, call, args)
 
         self.jitted = compiling.pjit(lambda *args: kernel.function(*args), miss, _CACHE, kernel.donated)
 
@@ -146,7 +150,8 @@ class _ByNumpy:
 class Miss:
     """What a kernel does where it has no code: (results, what to call from now on, whether to ask again)."""
 
-    __slots__ = ("function", "name", "donated", "closed", "exact", "rows", "many", "calls", "_plain", "_text", "_last")
+    __slots__ = ("function", "name", "donated", "closed", "exact", "rows", "many", "calls", "twins", "_plain", "_text",
+                 "_last")  # fmt: skip
 
     def __init__(
         self,
@@ -161,6 +166,7 @@ class Miss:
         self.rows, self.many = rows, many
         self.function, self.name, self.donated, self.closed, self.exact = function, name, donated, closed, exact
         self.calls: dict = {}
+        self.twins: dict = {}  # code for calls with Python numbers or with arrays of them, until it serves both
         self._plain: Any = None
         self._text: str | None = None
         self._last: tuple[Any, ...] | None = None
@@ -179,6 +185,8 @@ class Miss:
             return self._by_jax(args, kwargs)
         call = Call(args)
         parts = 1 + len(call.leaves) // FEW
+        if call.numbers and (twin := self.twins.get((call.tree, call.kinds, call.committed))) is not None:
+            return self._first(twin, call, args)
         if self.exact:
             return self._first(self._code(call, "exactly", args), call, args)
         if call.size > LARGE * parts:
@@ -210,6 +218,16 @@ class Miss:
 
     def _first(self, code: Any, call: Call, args: tuple[Any, ...]) -> tuple[Any, ...]:
         """(results, what to call from now on, False) of the first call of some code."""
+        if code is not None and call.numbers:
+            twin = call.tree, call.kinds, call.committed
+            if self.twins.pop(twin, None) is not code:
+                if len(self.twins) >= TWINS:
+                    self.twins.clear()
+                self.twins[twin] = code
+        return self._run(code, call, args)
+
+    def _run(self, code: Any, call: Call, args: tuple[Any, ...]) -> tuple[Any, ...]:
+        """As :meth:`_first`, for code that waits for no other calls."""
         if code is None:
             return self._by_jax(args, {})
         return *compiling.call(code, call.leaves, call.committed), False

@@ -25,33 +25,37 @@ _ints: dict[int, Any] = {}
 _counts: dict[Any, int] = {}
 
 
-def scalar(x: Any) -> Any:
-    """What to give a kernel for ``x``: the array of a number that comes often, else ``x`` as it is."""
-    kind = x.__class__
-    if kind is float:
-        found = _floats.get(x)
-    elif kind is int:
-        found = _ints.get(x)
-    else:
-        return x
-    if found is None:
-        return x if UNUSUAL else _new(x, kind)
-    return x if UNUSUAL or not trace_state_clean() else found
+def with_arrays(values: Any) -> Any:
+    """What to give a kernel for ``values``: arrays of numbers that come often, if all of them do, else as they are."""
+    if UNUSUAL:
+        return values
+    out = []
+    for x in values:
+        kind = x.__class__
+        if kind is float or kind is int:
+            array = (_floats if kind is float else _ints).get(x)
+            if array is None:
+                array = _new(x, kind)
+                if array is None:
+                    return values
+            x = array
+        out.append(x)
+    return out if trace_state_clean() else values
 
 
 def _new(x: Any, kind: type) -> Any:
-    """As :func:`scalar`, for a number without an array."""
-    if not x or not -LARGE < x < LARGE:  # 0.0 has a sign that a dictionary does not tell, and NaN is not found
-        return x
+    """The array of a number that has none yet; None where it has not come often enough."""
+    if (not x and kind is float) or not -LARGE < x < LARGE:
+        return None  # a dictionary does not tell 0.0 from -0.0, and does not find NaN
     count = _counts.get((kind, x), 0) + 1
     if count < AGAIN:
         if len(_counts) >= KEPT:
             _counts.clear()
         _counts[kind, x] = count
-        return x
-    array = _array(x, kind) if _usable() else None
-    if array is None:
-        return x
+        return None
+    if not _usable():
+        return None
+    array = _array(x, kind)
     kept: dict[Any, Any] = _floats if kind is float else _ints
     if len(kept) >= KEPT:
         kept.clear()

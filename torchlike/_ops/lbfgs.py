@@ -35,9 +35,10 @@ def slope(grad, direction):
 
 
 def curvature(grad, previous, direction, t):
-    """(y, s, y . s, y . y) of the last step."""
+    """(y, s, y . s, its inverse, its quotient by y . y) of the last step."""
     y, s = grad - previous, direction * t
-    return y, s, jnp.vdot(y, s), jnp.vdot(y, y)
+    ys = jnp.vdot(y, s)
+    return y, s, ys, 1.0 / ys, ys / jnp.vdot(y, y)
 
 
 def direct(grad, ys, ss, ro, scale):

@@ -2,11 +2,11 @@
 
 import jax
 
-from torchlike._base.state import enable_grad
+from torchlike._base.state import UNUSUAL, enable_grad
 from torchlike._core.tensor.mutation import write
 from torchlike._core.tensor.tensor import Tensor, strided, value_of, wrap
 from torchlike._executor import fused
-from torchlike._executor.pending import settled
+from torchlike._executor.pending import Array, as_numpy, settled
 from torchlike._ops import lbfgs as ops
 from torchlike.optim._group import demand_rate, number, zeros
 from torchlike.optim._line_search import _cubic_interpolate as _cubic_interpolate
@@ -18,7 +18,12 @@ __all__ = ["LBFGS"]
 
 
 def _run(function, *arguments):
-    return jax.tree.map(settled, fused.run(function, (), *arguments))  # Python decides on most of them
+    found = fused.run(function, (), *arguments)
+    return jax.tree.map(settled, found) if UNUSUAL else found  # Python decides on most of them
+
+
+def _number(x):
+    return float(as_numpy(x)) if x.__class__ is Array else float(x)
 
 
 class LBFGS(Optimizer):
@@ -118,7 +123,7 @@ class _Run:
         self.alphas = None
 
     def largest(self):
-        return float(_run(ops.slope, self.grad, self.grad)[1])
+        return _number(_run(ops.slope, self.grad, self.grad)[1])
 
     def keep(self):
         """Leave what the next step needs in the optimizer's state."""
@@ -148,7 +153,7 @@ class _Run:
             self.state["n_iter"] += 1
             self._choose_direction()
             self.previous, self.previous_loss = self.grad, self.loss
-            gtd, _, total = map(float, _run(ops.slope, self.grad, self.d))
+            gtd, _, total = map(_number, _run(ops.slope, self.grad, self.d))
             self.t = (1.0 / max(1.0, total)) * self.lr if self.state["n_iter"] == 1 else self.lr
             if gtd > -group["tolerance_change"]:
                 return
@@ -160,7 +165,7 @@ class _Run:
         group = self.group
         if n == group["max_iter"] or self.evals >= group["max_eval"]:
             return True
-        if float(_run(ops.slope, self.d, self.d)[1]) * abs(self.t) <= group["tolerance_change"]:
+        if _number(_run(ops.slope, self.d, self.d)[1]) * abs(self.t) <= group["tolerance_change"]:
             return True
         return abs(self.loss - self.previous_loss) < group["tolerance_change"]
 
@@ -168,15 +173,15 @@ class _Run:
         if self.state["n_iter"] == 1:
             self.d, self.dirs, self.steps, self.ro, self.scale = -self.grad, [], [], [], 1
             return
-        y, s, ys, yy = _run(ops.curvature, self.grad, self.previous, self.d, self.t)
-        if float(ys) > 1e-10:
+        y, s, ys, ro, scale = _run(ops.curvature, self.grad, self.previous, self.d, self.t)
+        if _number(ys) > 1e-10:
             if len(self.dirs) == self.group["history_size"]:
                 for history in (self.dirs, self.steps, self.ro):
                     history.pop(0)
             self.dirs.append(y)
             self.steps.append(s)
-            self.ro.append(1.0 / ys)
-            self.scale = ys / yy
+            self.ro.append(ro)
+            self.scale = scale
         if not self.dirs:
             self.d = -self.grad * self.scale
             self.alphas = []
@@ -198,9 +203,9 @@ class _Run:
 
             def along(t):
                 loss, grad = optimizer._evaluate(self.closure, start, t, self.d)
-                return loss, grad, float(_run(ops.slope, grad, self.d)[0])
+                return loss, grad, _number(_run(ops.slope, grad, self.d)[0])
 
-            width = float(_run(ops.slope, self.d, self.d)[1])
+            width = _number(_run(ops.slope, self.d, self.d)[1])
             self.loss, self.grad, self.t, evals = strong_wolfe(along, self.t, self.loss, self.grad, gtd, width)
             optimizer._move(self.t, self.d)
         else:

@@ -11,7 +11,7 @@ from torchlike._core.autograd import operator_node
 from torchlike._core.tensor.arguments import KIND
 from torchlike._core.tensor.storage import CAPTURES
 from torchlike._core.tensor.tensor import Tensor, alias
-from torchlike._executor.scalars import scalar
+from torchlike._executor.scalars import with_arrays
 
 if TYPE_CHECKING:
     from torchlike._core.autograd.operator_node import OpNode
@@ -25,7 +25,7 @@ _RUN = """
     kernel = plan.kernel
     try:
         run = kernel.kernels[()]
-        results = run({values}) if recorder is None else recorder.record(run, [{values}], kernel.name)
+        results = run({given}) if recorder is None else recorder.record(run, [{values}], kernel.name)
     except (TypeError, ValueError, KeyError):
         return None"""
 _get = KIND.get
@@ -95,13 +95,13 @@ def _applied(
     for i in count:
         changed = f"s{i}._vc.version != v{i} or s{i}._ex is not None or s{i}._view is not None"
         odd.append(changed if tensors[i] else f"v{i} is not None")
-    values = [f"s{i}._storage.value" if tensors[i] else f"n{i}" for i in count] + [f"g{i}" for i in diff]
+    values = [f"s{i}._storage.value" if tensors[i] else f"s{i}" for i in count] + [f"g{i}" for i in diff]
     saved = [f"{', '.join([f'{x}{i}' for i in count])}, = {what}" for x, what in (("s", "kept"), ("v", "versions"))]
-    numbers = [f"n{i} = s{i} if recorder is not None else scalar(s{i})" for i in count if not tensors[i]]
     routes = range(0) if route is None else route
     gradients = ["None" if r is None else values[r] if r >= 0 else f"results[{-1 - r}]" for r in routes]
     given = f"({', '.join(gradients)},)" if gradients else "results"
-    kernel = "" if passes else _RUN.format(values=", ".join(values))
+    listed = ", ".join(values)
+    kernel = "" if passes else _RUN.format(values=listed, given=listed if all(tensors) else f"*with_arrays([{listed}])")
     source = f"""
 def back(node, plan, grads, recorder):
     kept, versions = node._kept, node._versions
@@ -110,10 +110,9 @@ def back(node, plan, grads, recorder):
     {_NEWLINE.join([*(saved if tensors else ()), *[f"g{i} = grads[{i}]" for i in diff]])}
     if {" or ".join(odd)}:
         return None
-    {_NEWLINE.join(numbers)}
 {kernel}
     return {given}
 """
-    names: dict[str, Any] = {"CAPTURES": CAPTURES, "scalar": scalar}
+    names: dict[str, Any] = {"CAPTURES": CAPTURES, "with_arrays": with_arrays}
     exec(compile(source, "<torchlike nodes>", "exec"), names)
     return names["back"]

@@ -17,6 +17,7 @@ from torchlike._core.tensor.storage import CAPTURES
 from torchlike._core.tensor.tensor import value_of, wrap
 from torchlike._executor import immediate
 from torchlike._executor.level import LevelValue
+from torchlike._executor.scalars import with_arrays
 
 if TYPE_CHECKING:
     from torchlike._core.typed import Edge, Grads
@@ -131,7 +132,10 @@ class OpNode(SavesTensors):
         compiled = kernel.kernels.get(()) or immediate.compiled(kernel, ())
         recorder = state.recorder
         try:
-            results = compiled(*arguments) if recorder is None else recorder.record(compiled, arguments, kernel.name)
+            if recorder is None:
+                results = compiled(*with_arrays(arguments))
+            else:
+                results = recorder.record(compiled, arguments, kernel.name)
         except (TypeError, ValueError):
             results = immediate.run(kernel, (), arguments)
         return results if plan.route is None else plan.routed(arguments, results)

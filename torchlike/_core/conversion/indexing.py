@@ -37,7 +37,7 @@ from torchlike._decl.derive import Derived
 from torchlike._executor import immediate
 from torchlike._executor.level import LevelValue
 from torchlike._executor.pending import Array
-from torchlike._executor.scalars import scalar
+from torchlike._executor.scalars import with_arrays
 from torchlike._executor.sparse import LAYER, SparseValue
 from torchlike._ops import index as ops
 from torchlike._ops import shape as shapes
@@ -478,7 +478,7 @@ def _store(target: Tensor, new: Any) -> None:
         stored = part and overwrite(storage, _assigner(steps), (), (new, *ints))
         while not stored:  # until no other thread writes meanwhile
             old = storage.value
-            whole = immediate.run(_assigner(steps), (), (old, scalar(new), *map(scalar, ints)))
+            whole = immediate.run(_assigner(steps), (), with_arrays((old, new, *ints)))
             stored = store(storage, overwritable(whole) if part else whole, old)
     bump(target)
 

@@ -29,7 +29,7 @@ from torchlike._decl.op import Op
 from torchlike._executor import immediate, plans, sparse
 from torchlike._executor.failure import translate
 from torchlike._executor.pending import Array
-from torchlike._executor.scalars import scalar
+from torchlike._executor.scalars import with_arrays
 from torchlike._executor.spread import on_several_devices
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ def call(op: Kernel, inputs: Inputs, static: Static) -> Any:
         if recorder is not None:
             out = recorder.record(kernel, values, op.name)
         else:
-            out = kernel(*map(scalar, values)) if numbers else kernel(*values)
+            out = kernel(*with_arrays(values)) if numbers else kernel(*values)
     except immediate.TensorInStatic:
         return call(op, inputs, with_numbers(op, static))
     except Exception as error:

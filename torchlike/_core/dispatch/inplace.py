@@ -36,7 +36,7 @@ from torchlike._decl.op import INPLACE as WORDS
 from torchlike._executor import immediate, sparse
 from torchlike._executor.failure import translate
 from torchlike._executor.pending import Array
-from torchlike._executor.scalars import scalar
+from torchlike._executor.scalars import with_arrays
 from torchlike._executor.spread import on_several_devices
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ def call_inplace(op: Kernel, inputs: Inputs, static: Static) -> Tensor:
     recorder = state.recorder
     try:
         kernel = op.kernels.get(static) or immediate.compiled(op, static)
-        out = kernel(*map(scalar, values)) if recorder is None else recorder.record(kernel, values, op.name)
+        out = kernel(*with_arrays(values)) if recorder is None else recorder.record(kernel, values, op.name)
     except immediate.TensorInStatic:
         return call_inplace(op, inputs, with_numbers(op, static))
     except Exception as error:

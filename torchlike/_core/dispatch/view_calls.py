@@ -17,6 +17,7 @@ from torchlike._core.tensor.storage import CAPTURES, UNTRACKED
 from torchlike._core.tensor.tensor import Tensor, alias
 from torchlike._core.tensor.view_creation import INFERENCE, MULTIPLE, NO_GRAD
 from torchlike._core.tensor.views import View, reader
+from torchlike._executor.pending import Array
 from torchlike._executor.sparse import NotStrided
 from torchlike._ops.view import (
     as_strided,
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from torchlike._core.typed import Inputs, Ints, Shape, Steps
-    from torchlike._decl.derive import Kernel
+    from torchlike._decl.derive import Kernel, Plan
     from torchlike._decl.typed import Static
 
 
@@ -156,8 +157,9 @@ def call_view(op: Kernel, inputs: Inputs, args: tuple[Any, ...]) -> Tensor:
         return walk(Call(op, VIEW, inputs, args))
     if not isinstance(t, Tensor):
         raise TypeError(f"{op.name}(): argument 'self' (position 1) must be Tensor, not {type(t).__name__}")
+    found = _prepared(op, t, args)
     try:
-        layout, static, ints, *rest = op.prepare(t, *args)
+        layout, static, ints, *rest = op.prepare(t, *args) if found is None else found.parts
     except NotStrided:
         return SPARSE(Call(op, VIEW, inputs, args))
     new = attach(t, (op, static, len(ints)), ints, layout, *rest)
@@ -172,8 +174,13 @@ def call_view(op: Kernel, inputs: Inputs, args: tuple[Any, ...]) -> Tensor:
         refresh(t)
         new._diff.version = t._vc.version
     if t._rg and state.grad and t._vc is not UNTRACKED:
-        shaped = (Shaped(t._layout.shape, _np_dtype(t)), *ints)
-        plan = plan_for(op, (t, *ints), static, shaped)
+        if found is None or found.plan is None:
+            shaped = (Shaped(t._layout.shape, _np_dtype(t)), *ints)
+            plan = plan_for(op, (t, *ints), static, shaped)
+            if found is not None:
+                found.plan = plan
+        else:
+            plan = found.plan
         if plan is not None:
             saved = [ints[i - 1] for i in plan.inputs]
             node = operator_node.make(op, plan, [nodes.edge_of(t)], saved, [None] * len(saved))
@@ -185,6 +192,43 @@ def call_view(op: Kernel, inputs: Inputs, args: tuple[Any, ...]) -> Tensor:
 
 
 VIEW = Form("view", call_view)
+
+
+class _Prepared:
+    """What a view operator makes of a geometry and of arguments.
+
+    Attributes:
+        parts: what its ``prepare`` returned. plan: that of its derivative, once one was asked for.
+    """
+
+    __slots__ = ("parts", "plan")
+    plan: Plan | None
+
+    def __init__(self, parts: tuple[Any, ...]) -> None:
+        self.parts, self.plan = parts, None
+
+
+_PREPARED: dict[Any, _Prepared] = {}
+KEPT = 4096  # of these; beyond, all are forgotten
+_PLAIN = frozenset((int, type(None), tuple))
+
+
+def _prepared(op: Kernel, t: Tensor, args: tuple[Any, ...]) -> _Prepared | None:
+    """What ``op.prepare`` says, which is the same for one geometry; None where it is to be asked each time."""
+    form, view = t._storage.form, t._view
+    if form.__class__ is not Array or CAPTURES or not _PLAIN.issuperset([a.__class__ for a in args]):
+        return None
+    if view is not None and (view.dtype is not None or form.dtype.kind == "c"):
+        return None
+    key = op, form.shape, None if view is None else view.layout, form.dtype, args
+    found = _PREPARED.get(key)
+    if found is None:
+        if not all([n.__class__ is int for a in args if a.__class__ is tuple for n in a]):
+            return None
+        if len(_PREPARED) >= KEPT:
+            _PREPARED.clear()
+        found = _PREPARED[key] = _Prepared(tuple(op.prepare(t, *args)))
+    return found
 
 
 def restart(t: Tensor, new: Tensor) -> tuple[Kernel, Static, Ints]:

@@ -15,7 +15,7 @@ from torchlike._base.layout import contiguous_strides
 from torchlike._base.state import state
 from torchlike._decl.derive import Derived
 from torchlike._executor import immediate
-from torchlike._executor.scalars import scalar
+from torchlike._executor.scalars import with_arrays
 from torchlike._ops.constant import constant
 from torchlike._ops.view import conj, neg_view
 
@@ -139,9 +139,9 @@ def moves(steps: Steps) -> bool:
 
 def read(base: Any, view: View) -> Any:
     """The view's value, from the base's."""
-    return immediate.run(reader(view.steps), (), (base, *map(scalar, view.ints)))
+    return immediate.run(reader(view.steps), (), with_arrays((base, *view.ints)))
 
 
 def write(base: Any, view: View, new: Any) -> Any:
     """The base's value with the view replaced by ``new``."""
-    return immediate.run(writer(view.steps), (), (base, new, *map(scalar, view.ints)))
+    return immediate.run(writer(view.steps), (), with_arrays((base, new, *view.ints)))
