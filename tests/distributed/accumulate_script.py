@@ -10,7 +10,7 @@ t = importlib.import_module(sys.argv[1])
 d, nn = t.distributed, t.nn
 DDP = importlib.import_module(f"{sys.argv[1]}.nn.parallel").DistributedDataParallel
 replicate = importlib.import_module(f"{sys.argv[1]}.distributed._composable.replicate").replicate
-in_backward = importlib.import_module(f"{sys.argv[1]}.distributed.optim.apply_optimizer_in_backward")
+in_backward = importlib.import_module(f"{sys.argv[1]}.distributed.optim")
 checkpoint = importlib.import_module(f"{sys.argv[1]}.utils.checkpoint").checkpoint
 wrappers = importlib.import_module(f"{sys.argv[1]}.distributed.algorithms._checkpoint.checkpoint_wrapper")
 warnings.simplefilter("ignore")

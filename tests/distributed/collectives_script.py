@@ -270,6 +270,47 @@ def groups(rank):
 
 
 @case
+def outside_of_a_group(rank):
+    """A process that calls for a group of others is warned, or told."""
+    away, x = 1 - rank, t.ones(2)
+    other = [d.new_group([0]), d.new_group([1])][away]
+    calls = {
+        "all_reduce": [x], "all_reduce_coalesced": [[x]], "broadcast": [x, away], "reduce": [x, away],
+        "all_gather": [[x], x], "all_gather_into_tensor": [x, x], "all_gather_coalesced": [[[x]], [x]],
+        "gather": [x, None, away], "scatter": [x, None, away], "reduce_scatter": [x, [x]],
+        "reduce_scatter_tensor": [x, x], "all_to_all": [[x], [x]], "all_to_all_single": [x, x], "barrier": [],
+        "monitored_barrier": [], "all_gather_object": [[None], 1], "gather_object": [1, None, away],
+        "broadcast_object_list": [[1], away], "scatter_object_list": [[None], None, away], "send": [x, away],
+        "isend": [x, away], "recv": [x, away], "irecv": [x, away], "send_object_list": [[1], away],
+        "recv_object_list": [[1], away],
+    }  # fmt: skip
+    found = []
+    for name, arguments in calls.items():
+        with warnings.catch_warnings(record=True) as told:
+            warnings.simplefilter("always")
+            try:
+                result = str(getattr(d, name)(*arguments, group=other))
+            except ValueError as error:
+                result = str(error)
+        found.append([name, result, [str(w.message) for w in told if "global rank" in str(w.message)]])
+    return found
+
+
+@case
+def groups_of_functional_collectives(rank):
+    mesh = importlib.import_module(f"{sys.argv[1]}.distributed.device_mesh").init_device_mesh
+    square, line = mesh("cpu", (1, 2), mesh_dim_names=("a", "b")), mesh("cpu", (2,))
+    found = []
+    for group in ([0, 1], [[0], [1]], [[0], [0, 1]], d.group.WORLD, line, square, (square, 1), (1, 2), 3):
+        try:
+            tag, *rest = C._expand_group(group)
+            found.append([tag[:4], *rest])
+        except (AssertionError, ValueError) as error:
+            found.append(f"{type(error).__name__}: {error}")
+    return found, C._expand_group(d.group.WORLD, "tag")
+
+
+@case
 def as_methods(rank):
     """Collectives that a group has, as hooks of gradients call them."""
     world, x, out = d.group.WORLD, mine(rank, "float32", 2), [t.zeros(2), t.zeros(2)]

@@ -6,7 +6,7 @@ from typing import Any
 from torchlike._core.tensor.tensor import Tensor
 from torchlike.distributed import _runtime
 from torchlike.distributed._calls import Work, concluded, demand_eager
-from torchlike.distributed.distributed_c10d import found, is_member
+from torchlike.distributed.distributed_c10d import found, takes_part
 
 __all__ = ["barrier", "monitored_barrier"]
 
@@ -18,7 +18,7 @@ def barrier(
 
     DistBackendError names those that do not come in time, or were missing from a collective that nobody waited for.
     """
-    if not is_member(group):
+    if not takes_part(group, "barrier"):
         return None
     found_ = found(group)
     if found_.size() == 1:
@@ -45,4 +45,5 @@ def barrier(
 
 def monitored_barrier(group: Any = None, timeout: timedelta | None = None, wait_all_ranks: bool = False) -> None:
     """As :func:`barrier`, which always names the ranks that are missing."""
-    barrier(group, timeout=timeout)
+    if takes_part(group, "monitored_barrier"):
+        barrier(group, timeout=timeout)

@@ -14,7 +14,7 @@ from torchlike._core.overrides.torch_function import publish as _publish
 from torchlike._core.tensor.tensor import Tensor
 from torchlike.distributed import _runtime
 from torchlike.distributed._calls import LENGTHS, Work, assign, concluded, demand_eager, start, values
-from torchlike.distributed.distributed_c10d import ProcessGroup, found, is_member
+from torchlike.distributed.distributed_c10d import ProcessGroup, found, takes_part
 
 __all__ = [
     "ReduceOp", "all_gather", "all_gather_coalesced", "all_gather_into_tensor", "all_gather_single", "all_reduce",
@@ -176,7 +176,7 @@ def all_reduce(tensor: Tensor, op: ReduceOp = ReduceOp.SUM, group: Any = None, a
     >>> torch.distributed.destroy_process_group()
     """
     demand_tensor(tensor, "tensor")
-    if not is_member(group):
+    if not takes_part(group, "all_reduce"):
         return None
     found_, name = found(group), _checked_op(op, tensor, "all_reduce")
     if found_.size() == 1:
@@ -190,7 +190,7 @@ def all_reduce_coalesced(
 ) -> Work | None:
     """:func:`all_reduce` of several tensors of one dtype, as one collective."""
     demand_tensors(tensors, "tensors")
-    if not is_member(group):
+    if not takes_part(group, "all_reduce_coalesced"):
         return None
     found_ = found(group)
     names = [_checked_op(op, t, "all_reduce_coalesced") for t in tensors]
@@ -210,7 +210,7 @@ def reduce(
 ) -> Work | None:  # fmt: skip
     """As :func:`all_reduce`, for the process ``dst`` alone; the tensors of the others stay as they are."""
     demand_tensor(tensor, "tensor")
-    if not is_member(group):
+    if not takes_part(group, "reduce"):
         return None
     found_, name = found(group), _checked_op(op, tensor, "reduce")
     root = root_of("reduce", found_, dst, group_dst, "dst")
@@ -230,7 +230,7 @@ def reduce_scatter_tensor(
     """
     demand_tensor(output, "output")
     demand_tensor(input, "input")
-    if not is_member(group):
+    if not takes_part(group, "reduce_scatter_single"):
         return None
     found_, name = found(group), _checked_op(op, input, "reduce_scatter_tensor")
     if output.dtype != input.dtype:
@@ -262,7 +262,7 @@ def reduce_scatter(
     """
     demand_tensor(output, "output")
     demand_tensors(input_list, "input_list")
-    if not is_member(group):
+    if not takes_part(group, "reduce_scatter"):
         return None
     found_, name = found(group), _checked_op(op, output, "reduce_scatter")
     _demand_count("reduce_scatter", input_list, found_, "input")
@@ -284,7 +284,7 @@ def broadcast(
 ) -> Work | None:
     """Let ``tensor`` be that of the process ``src``, bit by bit. RuntimeError for one that is not in the group."""
     demand_tensor(tensor, "tensor")
-    if not is_member(group):
+    if not takes_part(group, "broadcast"):
         return None
     found_ = found(group)
     root = root_of("broadcast", found_, src, group_src, "src")
@@ -318,7 +318,7 @@ def all_gather(tensor_list: list[Tensor], tensor: Tensor, group: Any = None, asy
     """
     demand_tensors(tensor_list, "tensor_list")
     demand_tensor(tensor, "tensor")
-    if not is_member(group):
+    if not takes_part(group, "all_gather"):
         return None
     found_ = found(group)
     _demand_count("all_gather", tensor_list, found_, "output")
@@ -349,7 +349,7 @@ def all_gather_into_tensor(
     """
     demand_tensor(output_tensor, "output_tensor")
     demand_tensor(input_tensor, "input_tensor")
-    if not is_member(group):
+    if not takes_part(group, "all_gather_single"):
         return None
     found_ = found(group)
     if output_tensor.dtype != input_tensor.dtype:
@@ -381,7 +381,7 @@ def all_gather_coalesced(
     """
     warn(_FORMER, FutureWarning)
     demand_tensors(input_tensor_list, "input_tensor_list")
-    if not is_member(group):
+    if not takes_part(group, "all_gather_coalesced"):
         return None
     if not isinstance(output_tensor_lists, list):
         raise TypeError("Invalid function argument: output_tensor_lists should be a list")
@@ -408,7 +408,7 @@ def gather(
     ValueError where ``dst`` gives no list, or another process gives one.
     """
     demand_tensor(tensor, "tensor")
-    if not is_member(group):
+    if not takes_part(group, "gather"):
         return None
     found_ = found(group)
     root = root_of("gather", found_, dst, group_dst, "dst")
@@ -436,7 +436,7 @@ def scatter(
     ValueError where ``src`` gives no list, or another process gives one.
     """
     demand_tensor(tensor, "tensor")
-    if not is_member(group):
+    if not takes_part(group, "scatter"):
         return None
     found_ = found(group)
     root = root_of("scatter", found_, src, group_src, "src")
@@ -475,7 +475,7 @@ def all_to_all_single(
     """
     demand_tensor(output, "output")
     demand_tensor(input, "input")
-    if not is_member(group):
+    if not takes_part(group, "all_to_all_single"):
         return None
     found_ = found(group)
     if output.dtype != input.dtype or output.shape[1:] != input.shape[1:]:
@@ -548,7 +548,7 @@ def all_to_all(
     """
     demand_tensors(output_tensor_list, "output_tensor_list")
     demand_tensors(input_tensor_list, "input_tensor_list")
-    if not is_member(group):
+    if not takes_part(group, "all_to_all"):
         return None
     found_ = found(group)
     _demand_count("all_to_all", output_tensor_list, found_, "output")

@@ -9,7 +9,7 @@ from torchlike.autograd.function import Function
 from torchlike.distributed import ReduceOp
 from torchlike.distributed._async_tensor import AsyncCollectiveTensor, awaited, late, waits
 from torchlike.distributed._calls import functional
-from torchlike.distributed.distributed_c10d import _resolve_process_group, group_of
+from torchlike.distributed.distributed_c10d import ProcessGroup, _resolve_process_group, group_of
 from torchlike.distributed.nn import functional as F
 
 __all__ = [
@@ -31,13 +31,13 @@ def _op(name: str) -> ReduceOp:
 
 def _meant(group: Any) -> Any:
     """The group of a mesh, of (mesh, dimension) or of ranks; others as they are."""
-    if isinstance(group, tuple) and len(group) == 2 and hasattr(group[0], "get_group"):
+    if isinstance(group, tuple) and len(group) == 2 and _is_mesh(group[0]):
         return group[0].get_group(group[1])
     if isinstance(group, list) and all(isinstance(rank, int) for rank in group):
         return group_of(tuple(group))
     if isinstance(group, str):
         return _resolve_process_group(group)
-    return group.get_group() if hasattr(group, "get_group") else group
+    return group.get_group() if _is_mesh(group) else group
 
 
 REDUCE_OP_TO_STR = {op: op.name.lower() for op in ReduceOp}
@@ -242,6 +242,45 @@ _resolve_group = _meant
 
 def _resolve_group_name(group: Any, tag: str = "") -> str:
     return _meant(group).group_name
+
+
+def _expand_group(group: Any, tag: str = "") -> tuple[str, list[int], int]:
+    """(tag, ranks, their number) of what a functional collective takes for a group.
+
+    Ranks are given as they are, those of a list of lists one after the other with the length of one list; the tag of a
+    group or mesh is its name. ValueError for anything else.
+    """
+    if isinstance(group, list):
+        return (tag, *_ranks_and_size(group))
+    found = _group_for(group)
+    return tag or f"ptd:{found.group_name}", list(found.ranks), found.size()
+
+
+def _ranks_and_size(group: list[Any]) -> tuple[list[int], int]:
+    if not isinstance(group[0], list):
+        return group, len(group)
+    for ranks in group:
+        if len(ranks) != len(group[0]):
+            raise ValueError(f"group sizes must be identical found {len(group[0])} and {len(ranks)}")
+    return [rank for ranks in group for rank in ranks], len(group[0])
+
+
+def _is_mesh(group: Any) -> bool:
+    return hasattr(group, "get_group")
+
+
+def _group_for(group: Any) -> ProcessGroup:
+    if isinstance(group, ProcessGroup):
+        return group
+    if _is_mesh(group):
+        if group.ndim != 1:
+            raise AssertionError("Only 1D mesh is supported, pass in (DeviceMesh, int) together if mesh > 1D")
+        return group.get_group()
+    if not isinstance(group, tuple):
+        raise ValueError("Invalid type for group, must be one of List, Processgroup, DeviceMesh or (DeviceMesh, int).")
+    if len(group) != 2 or not _is_mesh(group[0]) or not isinstance(group[1], int):
+        raise ValueError("Invalid tuple for group must be (DeviceMesh, int)")
+    return group[0].get_group(group[1])
 
 
 def _are_we_tracing() -> bool:

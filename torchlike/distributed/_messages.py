@@ -15,7 +15,15 @@ from torchlike.distributed import _runtime
 from torchlike.distributed._calls import SILENT, Work, assign, demand_eager, values
 from torchlike.distributed._collectives import demand_tensor, root_of
 from torchlike.distributed._runtime import DistBackendError
-from torchlike.distributed.distributed_c10d import ProcessGroup, found, get_global_rank, get_group_rank, is_member
+from torchlike.distributed.distributed_c10d import (
+    ProcessGroup,
+    _demand_member,
+    found,
+    get_global_rank,
+    get_group_rank,
+    is_member,
+    takes_part,
+)  # fmt: skip
 
 __all__ = [
     "P2POp", "all_gather_object", "batch_isend_irecv", "broadcast_object_list", "gather_object", "irecv", "isend",
@@ -56,7 +64,7 @@ def everybody(group: ProcessGroup, obj: Any, what: str) -> list[Any]:
 
 def all_gather_object(object_list: list[Any], obj: Any, group: Any = None) -> None:
     """Let the objects of a list be those of all processes, which are pickled. IndexError: the list is too short."""
-    if not is_member(group):
+    if not takes_part(group, "all_gather_object"):
         return
     found_ = found(group)
     if found_.size() == 1:
@@ -71,7 +79,7 @@ def gather_object(
     group_dst: int | None = None,
 ) -> None:  # fmt: skip
     """Let the objects of a list on the process ``dst`` be those of all processes."""
-    if not is_member(group):
+    if not takes_part(group, "gather_object"):
         return
     found_ = found(group)
     root = root_of("gather_object", found_, dst, group_dst, "dst")
@@ -88,7 +96,7 @@ def broadcast_object_list(
     object_list: list[Any], src: int | None = None, group: Any = None, device: Any = None, group_src: int | None = None
 ) -> None:
     """Let the objects of a list be those of the process ``src``; the lists have one length."""
-    if not is_member(group):
+    if not takes_part(group, "broadcast_object_list"):
         return
     found_ = found(group)
     root = root_of("broadcast_object_list", found_, src, group_src, "src")
@@ -112,7 +120,7 @@ def scatter_object_list(
     group: Any = None, group_src: int | None = None,
 ) -> None:  # fmt: skip
     """Let the first of a list be the object for this process in the list that the process ``src`` gives."""
-    if not is_member(group):
+    if not takes_part(group, "scatter_object_list"):
         return
     found_ = found(group)
     if not isinstance(scatter_object_output_list, list) or not scatter_object_output_list:
@@ -171,6 +179,8 @@ def _unpacked(t: Tensor, data: bytes, what: str) -> Any:
 
 def send(tensor: Tensor, dst: int | None = None, group: Any = None, tag: int = 0, group_dst: int | None = None) -> None:
     """Send a tensor to the process ``dst``, which calls :func:`recv`; nobody is waited for. ValueError: to itself."""
+    demand_tensor(tensor, "tensor")
+    _demand_member(group)
     isend(tensor, dst, group, tag, group_dst)
 
 
@@ -179,7 +189,7 @@ def isend(
 ) -> Work | None:
     """As :func:`send`; the work is done at once."""
     demand_tensor(tensor, "tensor")
-    if not is_member(group):
+    if not takes_part(group, "isend"):
         return None
     found_ = found(group)
     target = _peer("destination", found_, dst, group_dst)
@@ -193,7 +203,7 @@ def recv(tensor: Tensor, src: int | None = None, group: Any = None, tag: int = 0
     DistBackendError: nothing came in time. RuntimeError: it has another dtype or number of elements.
     """
     demand_tensor(tensor, "tensor")
-    if not is_member(group):
+    if not takes_part(group, "irecv"):
         return -1
     found_ = found(group)
     if src is None and group_src is None:
@@ -210,7 +220,7 @@ def irecv(
 ) -> Work | None:
     """As :func:`recv`; the tensor changes where the work is waited for, or seen to be done."""
     demand_tensor(tensor, "tensor")
-    if not is_member(group):
+    if not takes_part(group, "irecv"):
         return None
     found_ = found(group)
     if src is None and group_src is None:
@@ -324,10 +334,10 @@ def send_object_list(
     use_batch: bool = False,
 ) -> None:  # fmt: skip
     """Send the objects of a list to the process ``dst``, which calls :func:`recv_object_list`."""
-    if is_member(group):
-        found_ = found(group)
-        target = _peer("destination", found_, dst, group_dst)
-        _runtime.put(_numbered(found_, found_.rank(), target, "objects"), pickle.dumps(list(object_list)))
+    _demand_member(group)
+    found_ = found(group)
+    target = _peer("destination", found_, dst, group_dst)
+    _runtime.put(_numbered(found_, found_.rank(), target, "objects"), pickle.dumps(list(object_list)))
 
 
 def recv_object_list(
@@ -335,8 +345,7 @@ def recv_object_list(
     use_batch: bool = False,
 ) -> int:  # fmt: skip
     """Let the objects of a list be what the process ``src`` sends, or whoever sends first; gives that rank."""
-    if not is_member(group):
-        return -1
+    _demand_member(group)
     found_ = found(group)
     if src is None and group_src is None:
         source, key = _first_of_any(found_, "objects")

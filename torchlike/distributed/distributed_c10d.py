@@ -220,6 +220,20 @@ def is_member(given: Any) -> bool:
     return not (isinstance(given, int) and given == GroupMember.NON_GROUP_MEMBER)
 
 
+def takes_part(given: Any, name: str) -> bool:
+    """Whether this process is in a group; if not, it is warned that what it calls does nothing."""
+    member = is_member(given)
+    if not member:
+        warn(f"Running {name} on global rank {get_rank()} which does not belong to the given group.")
+    return member
+
+
+def _demand_member(given: Any) -> None:
+    """ValueError where this process is not in a group."""
+    if not is_member(given):
+        raise ValueError("Invalid process group specified")
+
+
 def _rank_not_in_group(group: Any) -> bool:
     """Whether this process is not in a group, as programs ask by this name."""
     return not is_member(group)
