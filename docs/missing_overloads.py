@@ -31,9 +31,9 @@ REASONS = [
      r"^(quantized_|_wrapped|_dyn_quant|_empty_\w*quantized|empty_quantized|choose_qparams|fbgemm|_fused_moving_avg)"),
     ("outputs that are quantized, or lists of them", r"^(quantize_|dequantize|_make_per_)[^(]*out\(|^qscheme"),
     ("the choice among PyTorch's kernels of attention, of which torchlike has one", r"^_fused_sdp_choice"),
-    ("fast paths of inference; the modules compute the same", r"^_(native_multi_head|transformer_encoder)"),
+    ("fast paths of inference; the modules compute the same", r"^_transformer_encoder"),
     ("levels of torch.vmap, which are kept elsewhere here", r"^_(add|remove)_batch_dim"),
-    ("not built", r"^(_sparse_mm_reduce_impl_backward|_sparse_compressed_tensor_with_dims|is_strides_like)"),
+    ("not built", r"^(_sparse_mm_reduce_impl_backward|_sparse_compressed_tensor_with_dims)"),
 ]  # fmt: skip
 
 

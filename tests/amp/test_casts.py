@@ -174,6 +174,7 @@ t.rnn_tanh_cell(c(x(2, 3)), x(2, 4), x(4, 3), x(4, 4), x(4), x(4))
 t.rnn_relu_cell(c(x(2, 3)), x(2, 4), x(4, 3), x(4, 4))
 t.gru_cell(c(x(2, 3)), x(2, 4), x(12, 3), x(12, 4), x(12), x(12))
 t.lstm_cell(c(x(2, 3)), (x(2, 4), x(2, 4)), x(16, 3), x(16, 4), x(16), x(16))
+t._native_multi_head_attention(c(x(1, 2, 4)), c(x(1, 2, 4)), c(x(1, 2, 4)), 4, 2, x(12, 4), x(12), x(4, 4), x(4))
 t.special.logsumexp(c(x(3)), 0)
 t.special.erfinv(c(x(3)))
 t.special.expm1(c(x(3)))
@@ -334,7 +335,7 @@ PARTS = {
     "nll_loss2d": "nll_loss", "grid_sampler": "grid_sample", "lu_with_info": "lu", "_pad": "pad",
     "multilabel_margin_loss_forward": "multilabel_margin_loss", "_flash_attention": "scaled_dot_product_attention",
 }  # fmt: skip
-ABSENT = frozenset(["_addmm_activation", "_native_multi_head_attention", "mkldnn_rnn_layer"])
+ABSENT = frozenset(["_addmm_activation", "mkldnn_rnn_layer"])
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -456,3 +456,17 @@ CHANGES = {
 @pytest.mark.parametrize("f", [lambda x: x * x, lambda x: x.exp(), lambda x: x + 1])
 def test_changes_in_place_of_what_a_node_keeps(f, change):
     agree(lambda t: changed_before_backward(t, f, CHANGES[change]))
+
+
+@pytest.mark.parametrize("name", ["exp", "sigmoid", "softmax", "cumsum", "sin"])
+def test_batched_gradients(name):
+    """Also of operators that save their result, which a batch of gradients meets within a level of vmap."""
+
+    def run(t):
+        w = made(t)
+        out = getattr(w, name)(*[1] * (name in ("softmax", "cumsum")))
+        got = t.autograd.grad(out, w, t.eye(6).reshape(6, 2, 3), is_grads_batched=True)[0]
+        whole = t.autograd.functional.jacobian(lambda x: x.exp().sum(1), wrapper_class(t)(t.ones(2, 3)), vectorize=True)
+        return kinds(got, whole)
+
+    agree(run)

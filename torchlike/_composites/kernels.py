@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import Any
 
 import torchlike._base.dtypes as dtypes
@@ -9,6 +10,7 @@ from torchlike import sparse
 from torchlike._aten.packets import ops
 from torchlike._composites._register import made
 from torchlike._composites.gradients import pulled
+from torchlike._core.autocast.context import autocast
 from torchlike._core.dispatch.bind import FUNCTIONS
 from torchlike._core.tensor.tensor import contiguous_format
 from torchlike._functions.bags import frequencies
@@ -233,7 +235,19 @@ def _attention(
             "_native_multi_head_attention(): Mask Type should be 0 (src_mask) or 1 (src_key_padding_mask), or 2 "
             f"(default_mask), but got {mask_type}"
         )
-    inputs = zip((query, key, value), qkv_weight.chunk(3), qkv_bias.chunk(3), strict=True)
+    kind = query.device.type.replace("meta", "cuda")
+    with nullcontext() if kind == "cpu" else autocast(kind, enabled=False):  # the class of the whole is the CPU's alone
+        return _attended(
+            (query, key, value), num_head, qkv_weight, qkv_bias, proj_weight, proj_bias, mask, mask_type,
+            need_weights, average_attn_weights,
+        )  # fmt: skip
+
+
+def _attended(
+    given: tuple, num_head: int, qkv_weight: Any, qkv_bias: Any, proj_weight: Any, proj_bias: Any, mask: Any,
+    mask_type: int | None, need_weights: bool, average: bool,
+) -> Any:  # fmt: skip
+    inputs = zip(given, qkv_weight.chunk(3), qkv_bias.chunk(3), strict=True)
     q, k, v = (functional.linear(*given).unflatten(-1, (num_head, -1)).transpose(1, 2) for given in inputs)
     scores = (q / math.sqrt(q.shape[-1])) @ k.transpose(-2, -1)
     if mask is None:
@@ -243,7 +257,7 @@ def _attention(
     out = functional.linear((weights @ v).transpose(1, 2).flatten(2), proj_weight, proj_bias)
     if not need_weights:
         return out, None
-    return out, weights.mean(1) if average_attn_weights else weights
+    return out, weights.mean(1) if average else weights
 
 
 # -- convolutions, samples, activations -----------------------------------------------------------------
