@@ -8,9 +8,12 @@ import torch as theirs
 from both import agree
 
 import torchlike
+from torchlike._base.bits import X64
+
+LARGE = [2**31, -(2**63), 1e40] if X64 else []  # too large for 32 bits, and refused there
 
 
-@pytest.mark.parametrize("number", [0.0, -0.0, 2, 2.0, True, -3, math.inf, math.nan, 2**31, -(2**63), 1j])
+@pytest.mark.parametrize("number", [0.0, -0.0, 2, 2.0, True, -3, math.inf, math.nan, 1j, *LARGE[:2]])
 @pytest.mark.parametrize("dtype", ["float32", "int64", "complex64"])
 def test_numbers_that_come_again(number, dtype):
     """The fifth call of an operator with a number gives what the first does, and its gradient, whatever came before."""
@@ -163,7 +166,7 @@ def test_choices_of_few_elements(f, grad):
     agree(program)
 
 
-@pytest.mark.parametrize("value", [2.5, 3, True, 1e40, math.nan, [1.0, 2.0], [1.0, 2.0, 3.0], [4.0]])
+@pytest.mark.parametrize("value", [2.5, 3, True, *LARGE[2:], math.nan, [1.0, 2.0], [1.0, 2.0, 3.0], [4.0]])
 @pytest.mark.parametrize("dtype", ["float32", "int64", "bool", "float16"])
 def test_masks_of_few_elements_filled(value, dtype):
     def program(t):
