@@ -141,6 +141,18 @@ def parts(rank):
 
 
 @case
+def dimensions_that_a_tensor_has_not(rank):
+    x, m = numbers(4, 2), line()
+    return [
+        said(lambda f=f, dim=dim: f([Shard(dim)])).partition(":")[0] for dim in (2, 5, -3) for f in (
+            lambda cut: dt.distribute_tensor(x, m, cut), lambda cut: DTensor.from_local(x, m, cut),
+            lambda cut: dt.zeros(4, 2, device_mesh=m, placements=cut),
+            lambda cut: dt.distribute_tensor(x, m, [Shard(0)]).redistribute(placements=cut).to_local(),
+        )
+    ]  # fmt: skip
+
+
+@case
 def wrong_tensors(rank):
     x, m = dt.distribute_tensor(numbers(4, 2), line(), [Shard(0)]), line()
     return [

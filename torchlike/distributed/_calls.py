@@ -163,8 +163,8 @@ def values(tensors: Sequence[Tensor]) -> list[Any]:
             raise jax.errors.TracerArrayConversionError(array)
         if not isinstance(array, jax.Array):
             raise NotImplementedError(
-                "torch.distributed: a collective inside torch.func transforms, or of tensors on 'meta', is not "
-                "supported: call it outside of them"
+                "torch.distributed: a collective of sparse tensors, on 'meta' or inside torch.func transforms is not "
+                "supported: give a dense one, or call it outside of them"
             )
         if not array.is_fully_addressable:
             arrays[i] = _copy_here(array)

@@ -24,8 +24,8 @@ Placements = tuple[Placement, ...]
 def checked(placements: Sequence[Placement] | None, mesh: DeviceMesh, ndim: int, function: str) -> Placements:
     """Placements, one for each dimension of a mesh (None: replicated), with dimensions counted from the front.
 
-    Raises ValueError for another number of them, TypeError for what is none, AssertionError for a dimension that the
-    tensor has not.
+    Raises ValueError for another number of them, TypeError for what is none; for a dimension that the tensor has not
+    RuntimeError, IndexError or AssertionError, as PyTorch does in each function.
     """
     if placements is None:
         return (Replicate(),) * mesh.ndim
@@ -45,8 +45,16 @@ def _counted(p: Any, ndim: int, function: str) -> Placement:
         return p
     dim = p.dim + ndim if p.dim < 0 else p.dim
     if not 0 <= dim < ndim:
-        raise AssertionError(f"Sharding dim {p.dim} greater than tensor ndim {ndim}")
+        raise _refused(p.dim, ndim, function)(f"Sharding dim {p.dim} greater than tensor ndim {ndim}")
     return Shard(dim)
+
+
+def _refused(dim: int, ndim: int, function: str) -> type[Exception]:
+    if function == "from_local":
+        return RuntimeError
+    if function == "distribute_tensor" and (dim != ndim or ndim == 0) or function == "redistribute" and dim < 0:
+        return AssertionError
+    return IndexError
 
 
 def sharding_for(
