@@ -21,7 +21,7 @@ def same(a, b, where="result"):
     if isinstance(a, np.ndarray):
         np.testing.assert_allclose(a, b, rtol=2e-5, atol=1e-6, err_msg=where)
     elif isinstance(a, dict):
-        assert a.keys() == b.keys(), where
+        assert list(a) == list(b), where  # also in their order
         for k in a:
             same(a[k], b[k], f"{where}[{k!r}]")
     elif isinstance(a, list | tuple):

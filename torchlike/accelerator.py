@@ -6,6 +6,7 @@ from typing import Any, NoReturn
 import jax
 
 import torchlike._base.device as devices
+from torchlike._base.volatile import volatile
 from torchlike._executor import value_checks
 from torchlike._streams import Stream
 from torchlike.interop.alias import missing_names
@@ -102,22 +103,26 @@ def empty_cache() -> None:
     _demand()
 
 
+@volatile
 def memory_allocated(device: Any = None, /) -> int:
     """Bytes in use. RuntimeError without an accelerator."""
     return _known(device).get("bytes_in_use", 0)
 
 
+@volatile
 def max_memory_allocated(device: Any = None, /) -> int:
     """The peak of bytes in use. RuntimeError without an accelerator."""
     return _known(device).get("peak_bytes_in_use", 0)
 
 
+@volatile
 def memory_reserved(device: Any = None, /) -> int:
     """Bytes that XLA's allocator holds of the device, where it counts them. RuntimeError without an accelerator."""
     known = _known(device)
     return max(known.get("pool_bytes", 0), known.get("bytes_reserved", 0), known.get("bytes_in_use", 0))
 
 
+@volatile
 def max_memory_reserved(device: Any = None, /) -> int:
     """The peak of :func:`memory_reserved`, where XLA counts it. RuntimeError without an accelerator."""
     known = _known(device)
@@ -129,11 +134,13 @@ def empty_host_cache() -> None:
     _demand()
 
 
+@volatile
 def memory_stats(device: Any = None, /) -> dict[str, int]:
     """What XLA's allocator counts. RuntimeError without an accelerator."""
     return _known(device)
 
 
+@volatile
 def get_memory_info(device: Any = None, /) -> tuple[int, int]:
     """(free, total) bytes. RuntimeError without an accelerator."""
     known = _known(device)

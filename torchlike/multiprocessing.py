@@ -11,6 +11,7 @@ from multiprocessing import connection as connection
 from multiprocessing import get_context, process, reduction
 from typing import Any
 
+from torchlike._base.volatile import volatile
 from torchlike._core.conversion import processes
 from torchlike.interop.alias import missing_names
 
@@ -33,6 +34,7 @@ def get_all_sharing_strategies() -> set[str]:
     return set(_STRATEGIES)
 
 
+@volatile
 def get_sharing_strategy() -> str:
     """What :func:`set_sharing_strategy` was told."""
     return _strategy[0]

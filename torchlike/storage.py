@@ -67,8 +67,12 @@ def _from_file(cls: Any, filename: Any, shared: bool, size: int) -> TypedStorage
 
 
 def _legacy(name: str, kind: dtypes.dtype) -> Any:
-    body = {"dtype": kind, "from_buffer": classmethod(_from_buffer),
-            "_from_buffer": classmethod(_from_buffer), "from_file": classmethod(_from_file)}
+    body = {
+        "dtype": kind,
+        "from_buffer": classmethod(_from_buffer),
+        "_from_buffer": classmethod(_from_buffer),
+        "from_file": classmethod(_from_file),
+    }
     body["__module__"] = "torch"
     body["__doc__"] = f"Makes a :class:`TypedStorage` of {kind} on the CPU."
     return _LegacyMeta(name, (_LegacyStorage,), body)

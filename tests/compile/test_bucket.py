@@ -179,3 +179,8 @@ def test_a_result_that_padding_may_have_gone_into(n):
     run = bucketed(lambda x: x.sum(), dims={"x": 0})
     with pytest.raises(RuntimeError, match=r"a result of shape \[\] does not have the padded size, 4, in dimension 0"):
         run(data(0, n, 2))
+
+
+def test_dicts_keep_their_order():
+    f = lambda batch: {k: v * i for i, (k, v) in enumerate(batch.items())}  # noqa: E731
+    alike(f, bucketed(f, dims={"batch": 0}), *[({"y": data(n, n), "x": data(n, n)},) for n in (3, 4)])

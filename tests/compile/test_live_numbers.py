@@ -2,6 +2,8 @@
 
 import math
 import types
+from collections import OrderedDict, defaultdict
+from typing import NamedTuple
 
 import pytest
 from compile_kit import numbers, same
@@ -205,3 +207,40 @@ def test_the_length_of_a_list_of_numbers_asks_for_none():
     run = torch.compile(f)
     assert [run(x2()).tolist() for _ in range(6)] == [(x2() * (1 + i / 2)).tolist() for i in range(1, 7)]
     assert run.count <= 2
+
+
+class Pair(NamedTuple):
+    b: object
+    a: object
+
+
+CONTAINERS = {
+    "dict": lambda x, k: {"w": x * k, "b": x, "a": [k, x]},
+    "ordered dict": lambda x, k: OrderedDict(w=x * k, b=k),
+    "defaultdict": lambda x, k: defaultdict(list, w=x * k, b=[k]),
+    "named tuple": lambda x, k: Pair({"w": x, "b": k}, (x * k, k)),
+    "list": lambda x, k: [{"z": k}, {"w": x * k, "b": x}],
+    "gradients": lambda x, k: torch.func.grad(lambda p: (p["w"] * p["b"]).sum() * k)({"w": x, "b": x * k}),
+}
+
+
+@pytest.mark.parametrize("name", CONTAINERS)
+def test_results_keep_their_order_and_types(name):
+    k = 2.0
+    run = torch.compile(lambda x: CONTAINERS[name](x, k), fullgraph=True)
+    for k in (2.0, 3.0, 4.0, 5.0):
+        x = torch.ones(2)
+        found, expected = run(x), CONTAINERS[name](x, k)
+        assert type(found) is type(expected)
+        same(numbers(expected), numbers(found))
+
+
+def test_a_returned_container_is_the_one_that_was_given():
+    box, log, given = {}, {"z": 0, "a": []}, [1]
+    run = torch.compile(lambda x, g: (log["a"].append(box["k"]), x * box["k"], log, g)[1:])
+    for k in (2.0, 3.0, 4.0, 5.0):
+        box["k"] = k
+        found = run(torch.ones(2), given)
+        assert found[1] is log
+        assert found[2] is given
+    assert log == {"z": 0, "a": [2.0, 3.0, 4.0, 5.0]}

@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 
 from torchlike._base.state import state
+from torchlike._base.volatile import volatile
 from torchlike._core.autograd.saved_tensors import SavedTensor
 from torchlike._core.autograd.saved_tensors import pop as _pop_saved_tensors_default_hooks
 from torchlike._core.autograd.saved_tensors import push as _push_saved_tensors_default_hooks
@@ -44,6 +45,7 @@ def _saved_tensors_hooks_get_disabled_error_message() -> str | None:
     return state.pack_refused
 
 
+@volatile
 def _get_current_graph_task_keep_graph() -> bool:
     """Whether the backward that runs retains the graph; True outside of one."""
     return state.task is None or state.task.keep

@@ -3,6 +3,7 @@
 import threading
 
 from torchlike._base.state import state
+from torchlike._base.volatile import volatile
 from torchlike._core.tensor.tensor import Tensor
 from torchlike._transforms.levels.inspection import batch_of, is_functional, level_of, tracks, unwrapped
 from torchlike._transforms.levels.jvp import JvpLevel
@@ -94,6 +95,7 @@ def maybe_get_bdim(tensor: Tensor) -> int:
     return -1 if batch is None else batch.dim
 
 
+@volatile
 def maybe_current_level() -> int | None:
     """The depth of the innermost transform that is active; None without any."""
     return current_depth() or None

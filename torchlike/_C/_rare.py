@@ -9,6 +9,7 @@ from torchlike._aten.python_dispatch import has_dispatch
 from torchlike._base.device import device
 from torchlike._base.dims import broadcast_shapes
 from torchlike._base.state import state
+from torchlike._base.volatile import volatile
 from torchlike._classes import ScriptObject as ScriptObject
 from torchlike._core.tensor.size import Size
 from torchlike._core.tensor.tensor import Tensor, strided
@@ -23,6 +24,7 @@ Block, Graph, Node, Value = [
 ]
 
 
+@volatile
 def _are_functorch_transforms_active() -> bool:
     """Whether this thread is in a function that torch.func transforms.
 
@@ -150,6 +152,7 @@ def _debug_only_display_vmap_fallback_warnings(enabled: bool) -> None:
     _Fallback.warns = enabled
 
 
+@volatile
 def _debug_only_are_vmap_fallback_warnings_enabled() -> bool:
     """What :func:`_debug_only_display_vmap_fallback_warnings` has set.
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from torchlike._base.jaxprs import threefry_2x32
 from torchlike._base.mersenne import STATE_BYTES, Mersenne, State, parsed
+from torchlike._base.volatile import volatile
 
 from . import device as devices
 from .state import state
@@ -94,16 +95,19 @@ class Generator:
         self._seeded("manual_seed", seed % 2**64)
         return self
 
+    @volatile
     def seed(self) -> int:
         """Set a seed that cannot be foretold, and return it."""
         value = secrets.randbits(64)
         self._seeded("seed", value)
         return value
 
+    @volatile
     def initial_seed(self) -> int:
         """The seed last set."""
         return self._seed
 
+    @volatile
     def get_state(self) -> np.ndarray:
         """The state as bytes (uint8): PyTorch's 5,056, or 16 of seed and counter where the stream is "threefry"."""
         with self._lock:
@@ -134,10 +138,12 @@ class Generator:
         self._stream = "threefry"
         self._restart(seed, counter)
 
+    @volatile
     def clone_state(self) -> "Generator":
         """Another generator that will make the same draws."""
         return _rebuild(self._device, Generator.get_state(self))
 
+    @volatile
     def get_offset(self) -> int:
         """The counter, of a generator of an accelerator; RuntimeError on the CPU, as in PyTorch."""
         self._needs_offset()

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from torchlike._base.tracing import current_trace, trace_state_clean
+from torchlike._base.volatile import volatile
 
 # Not empty while a flag of :data:`_MARKED` is set in some thread. Reading a flag takes 70 ns: who finds this empty need
 # not.
@@ -416,6 +417,7 @@ class set_multithreading_enabled(Switch):
     _flag = "multithreading"
 
 
+@volatile
 def is_multithreading_enabled() -> bool:
     """The flag of :class:`set_multithreading_enabled`."""
     return state.multithreading

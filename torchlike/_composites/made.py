@@ -46,7 +46,6 @@ def _dense(self: Any) -> bool:
     return True
 
 
-
 @made("is_strides_like_format(Tensor self, MemoryFormat memory_format) -> bool")
 def _strides_like(self: Any, memory_format: Any) -> bool:
     dims = {channels_last: 4, channels_last_3d: 5}.get(memory_format)

@@ -178,9 +178,7 @@ def _gru(
 
 @made("mkldnn_convolution(Tensor self, Tensor weight, Tensor? bias, SymInt[] padding, SymInt[] stride, "
       "SymInt[] dilation, SymInt groups) -> Tensor", out=True)  # fmt: skip
-def _mkldnn(
-    self: Tensor, weight: Tensor, bias: Any, padding: Any, stride: Any, dilation: Any, groups: int
-) -> Tensor:
+def _mkldnn(self: Tensor, weight: Tensor, bias: Any, padding: Any, stride: Any, dilation: Any, groups: int) -> Tensor:
     return _aten.convolution.default(
         self, weight, bias, stride, padding, dilation, False, [0] * (self.ndim - 2), groups
     )

@@ -58,9 +58,7 @@ class Direct:
             return self._calls >= 0 and self._found(values)
         rest = values[known:]
         try:
-            alike = (
-                list(map(_kind, rest)) == self._kinds[known:] and list(map(_layout, rest)) == self._layouts[known:]
-            )
+            alike = list(map(_kind, rest)) == self._kinds[known:] and list(map(_layout, rest)) == self._layouts[known:]
         except AttributeError:  # numbers, numpy's arrays, values that are recorded
             return False
         return alike and _settings() == self._settings and trace_state_clean()

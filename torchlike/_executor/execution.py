@@ -8,6 +8,7 @@ import jax
 
 from torchlike._base.bits import X64
 from torchlike._base.state import Context, state
+from torchlike._base.volatile import volatile
 from torchlike._executor import recorded
 
 __all__ = ["get_execution", "set_execution", "x64"]
@@ -55,6 +56,7 @@ class set_execution(Context):
         return super().__call__(target)
 
 
+@volatile
 def get_execution() -> str:
     """How operators run in this thread: ``"immediate"`` or ``"recorded"``."""
     return "immediate" if state.recorder is None else state.recorder.mode

@@ -12,6 +12,7 @@ import torchlike._base.device as devices
 from torchlike._base import rng
 from torchlike._base.dtypes import dtype as DType
 from torchlike._base.state import UNUSUAL, state
+from torchlike._base.volatile import volatile
 from torchlike._core.tensor.arguments import KIND
 from torchlike._core.tensor.storage import CAPTURES
 from torchlike._core.tensor.tensor import Tensor, fresh, wrap
@@ -304,12 +305,14 @@ def initial_seed():
 
 
 @function()
+@volatile
 def get_rng_state():
     """The state of the default generator, a uint8 tensor."""
     return default_generator.get_state()
 
 
 @function()
+@volatile
 def set_rng_state(new_state):
     """Put the default generator into a state that :func:`get_rng_state` gave."""
     default_generator.set_state(new_state)

@@ -7,6 +7,7 @@ import torchlike._base.device as devices
 import torchlike._core.tensor.process_memory as process_memory
 from torchlike._base.dtypes import TENSOR_TYPES
 from torchlike._base.once import warn_once
+from torchlike._base.volatile import volatile
 from torchlike._core.tensor.host_memory import demand_accelerator
 from torchlike._core.tensor.tensor import Tensor
 from torchlike._core.tensor.untyped_storage import untyped_storage
@@ -36,6 +37,7 @@ def share_memory_(self):
 
 
 @method()
+@volatile
 def is_shared(self):
     """Whether the tensor's memory is shared by :meth:`share_memory_`, or it is not on the CPU."""
     return self.device.type == "cuda" or untyped_storage(self).is_shared()

@@ -413,9 +413,7 @@ def _to_layout(name, t, layout, block=(), dense=0):
         raise NotImplementedError(f"{name}(): a tensor of {t.ndim} dimensions in layout {layout} is not supported")
     own, dense = getattr(value(t), "block", ()), dense if value(t) is None else dense_dim(t)
     if block and block != own and getattr(value(t), "batch", ()):
-        raise RuntimeError(
-            f"{name}: conversion from {layout_name(t)} to {layout} for batched inputs is not supported"
-        )
+        raise RuntimeError(f"{name}: conversion from {layout_name(t)} to {layout} for batched inputs is not supported")
     _demand_blocks(name, t, layout, block, dense)
     if before is layout:
         return t

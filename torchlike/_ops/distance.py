@@ -62,9 +62,7 @@ def _check_norm_dtype(x, dtype):
         )
     if dtype.is_complex is not bool(jnp.iscomplexobj(x)):
         kind = "real" if dtype.is_complex else "complex"
-        raise RuntimeError(
-            f"linalg.vector_norm: dtype should be {kind} for {kind} inputs, but got {dtype.scalar_name}"
-        )
+        raise RuntimeError(f"linalg.vector_norm: dtype should be {kind} for {kind} inputs, but got {dtype.scalar_name}")
     own = from_np(x.dtype)
     if promote_types(own, dtype) is not dtype:
         raise RuntimeError(

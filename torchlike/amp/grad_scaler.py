@@ -10,6 +10,7 @@ from typing import Any
 from torchlike._base import dtypes
 from torchlike._base.device import is_present
 from torchlike._base.frames import warn
+from torchlike._base.volatile import volatile
 from torchlike._core.conversion.factories import full
 from torchlike._core.tensor.tensor import Tensor
 from torchlike._functions.amp import (
@@ -370,6 +371,7 @@ class GradScaler:
         """Set the number of steps after which the scale grows."""
         self._growth_interval = new_interval
 
+    @volatile
     def is_enabled(self) -> bool:
         """Whether it scales and skips."""
         return self._enabled

@@ -3,6 +3,7 @@
 from typing import Any, NamedTuple
 
 from torchlike._base.state import Context, state
+from torchlike._base.volatile import volatile
 from torchlike._core.overrides.torch_function import unseen
 from torchlike._core.tensor.tensor import Tensor
 from torchlike._transforms.levels.jvp import JvpLevel
@@ -117,6 +118,7 @@ def unpack_dual(tensor: Tensor, *, level: int | None = None) -> UnpackedDualTens
         return UnpackedDualTensor(opened.primal(tensor), dot)
 
 
+@volatile
 def _is_fwd_grad_enabled() -> bool:
     return JvpLevel.thread.enabled
 

@@ -45,6 +45,7 @@ def _demand(name: str, names: tuple[str, ...]) -> None:
     if name not in names:
         raise TypeError(f"there is no flag {name!r}, only {', '.join(names)}")
 
+
 def disable_global_flags() -> None:
     """Forbid plain assignments to flags; without effect, since these flags change nothing."""
 

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import jax
 
 from torchlike._core.tensor.tensor import Tensor, is_tensor
+from torchlike._transforms.capture.structure import mapped
 from torchlike.compiler._function import called_module
 from torchlike.nn import functional as F
 
@@ -115,7 +116,7 @@ class Bucketed:
             for name, dim in self.rule.dims.items():
                 if name in bound.arguments:
                     pad = _Pad(dim, size - n, self.rule.value(name), padded)
-                    bound.arguments[name] = jax.tree.map(pad, bound.arguments[name], is_leaf=is_tensor)
+                    bound.arguments[name] = mapped(pad, bound.arguments[name])
         out = self.compiled(*bound.args, **bound.kwargs)
         for t, new, version, dim in padded:
             if new._version != version:  # the function wrote to its argument
@@ -158,7 +159,7 @@ def _sliced(out: Any, results: Any, size: int, n: int) -> Any:
         return type(out)(*parts) if hasattr(out, "_fields") else type(out)(parts)
     if results is None:
         return out
-    return jax.tree.map(lambda x: _slice(x, results, size, n), out, is_leaf=is_tensor)
+    return mapped(lambda x: _slice(x, results, size, n), out)
 
 
 def _slice(x: Any, dim: int, size: int, n: int) -> Any:

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 import jax
 
 import torchlike._base.device as devices
+from torchlike._base.volatile import volatile
 from torchlike._executor import value_checks
 
 
@@ -184,6 +185,7 @@ def ipc_collect() -> None:
     demand()
 
 
+@volatile
 def get_sync_debug_mode() -> int:
     """0: XLA launches without waiting. AssertionError without a GPU."""
     demand()

@@ -5,6 +5,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any, NoReturn
 
+from torchlike._base.volatile import volatile
 from torchlike.cuda._devices import demand, gpu, index_of, is_available
 from torchlike.cuda._devices import empty_cache as empty_cache
 from torchlike.interop.alias import missing_names
@@ -80,6 +81,7 @@ def _renamed(old: str, new: str) -> None:
     warnings.warn(f"`torch.cuda.{old}` has been renamed to `torch.cuda.{new}`", FutureWarning, stacklevel=3)
 
 
+@volatile
 def mem_get_info(device: Any = None) -> tuple[int, int]:
     """(free, total) bytes that XLA's allocator may use on a GPU. AssertionError without one."""
     demand()

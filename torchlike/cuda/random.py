@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from typing import Any
 
+from torchlike._base.volatile import volatile
 from torchlike._core.tensor.tensor import Tensor
 from torchlike._functions import generator
 from torchlike.cuda._devices import demand, device_count, is_available
@@ -47,17 +48,20 @@ def initial_seed() -> int:
     return _GENERATOR.initial_seed()
 
 
+@volatile
 def get_rng_state(device: Any = "cuda") -> Tensor:
     """The generator's state. AssertionError without a GPU."""
     demand()
     return _GENERATOR.get_state()
 
 
+@volatile
 def get_rng_state_all() -> list[Tensor]:
     """The generator's state, once for each GPU."""
     return [get_rng_state() for _ in range(device_count())]
 
 
+@volatile
 def set_rng_state(new_state: Tensor, device: Any = "cuda") -> None:
     """Set the generator's state; without a GPU nothing happens."""
     if is_available():

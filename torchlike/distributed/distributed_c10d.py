@@ -12,6 +12,7 @@ import jax
 
 from torchlike._base.device import as_device, is_present
 from torchlike._base.frames import warn
+from torchlike._base.volatile import volatile
 from torchlike.distributed import _rendezvous, _runtime
 from torchlike.distributed._group_store import store_of
 from torchlike.distributed._runtime import DistBackendError as DistBackendError
@@ -148,6 +149,7 @@ class DebugLevel:
     OFF, INFO, DETAIL = "OFF", "INFO", "DETAIL"
 
 
+@volatile
 def get_debug_level() -> str:
     """What :func:`set_debug_level` or ``TORCH_DISTRIBUTED_DEBUG`` has said.
 

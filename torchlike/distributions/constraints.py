@@ -208,12 +208,14 @@ class _IntegerGreaterThan(_Bounded):
 
 class _Real(Constraint):
     of_each = True
+
     def check(self, value: Any) -> Any:
         return value == value
 
 
 class _GreaterThan(_Bounded):
     of_each = True
+
     def __init__(self, lower_bound: Any) -> None:
         self.lower_bound = lower_bound
 
@@ -223,12 +225,14 @@ class _GreaterThan(_Bounded):
 
 class _GreaterThanEq(_GreaterThan):
     of_each = True
+
     def check(self, value: Any) -> Any:
         return self.lower_bound <= value
 
 
 class _LessThan(_Bounded):
     of_each = True
+
     def __init__(self, upper_bound: Any) -> None:
         self.upper_bound = upper_bound
 
@@ -238,6 +242,7 @@ class _LessThan(_Bounded):
 
 class _Interval(_Bounded):
     of_each = True
+
     def __init__(self, lower_bound: Any, upper_bound: Any) -> None:
         self.lower_bound, self.upper_bound = lower_bound, upper_bound
 
@@ -247,6 +252,7 @@ class _Interval(_Bounded):
 
 class _HalfOpenInterval(_Interval):
     of_each = True
+
     def check(self, value: Any) -> Any:
         return (self.lower_bound <= value) & (value < self.upper_bound)
 

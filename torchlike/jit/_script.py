@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from torchlike._base.volatile import volatile
 from torchlike._jit_internal import tracing
 from torchlike.jit._errors import script_errors
 from torchlike.jit._types import RecursiveScriptModule, ScriptFunction, ScriptModule, copied
@@ -139,6 +140,7 @@ def enable_onednn_fusion(enabled: bool) -> None:
     _settings["onednn"] = bool(enabled)
 
 
+@volatile
 def onednn_fusion_enabled() -> bool:
     """What :func:`enable_onednn_fusion` was told."""
     return _settings["onednn"]

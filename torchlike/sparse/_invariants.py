@@ -3,6 +3,7 @@
 import functools
 from typing import Any
 
+from torchlike._base.volatile import volatile
 from torchlike._core.sparse.construction import INVARIANTS
 
 
@@ -18,6 +19,7 @@ class check_sparse_tensor_invariants:
     """
 
     @staticmethod
+    @volatile
     def is_enabled() -> bool:
         """Whether they are checked."""
         return INVARIANTS.enabled

@@ -3,14 +3,17 @@
 from heapq import heapify, heappop, heappush
 
 from torchlike._base.state import state
+from torchlike._base.volatile import volatile
 from torchlike._core.autograd.node import AccumulateGrad, Node
 
 
+@volatile
 def _current_graph_task_id() -> int:
     """The number of the backward that runs, -1 outside of one."""
     return -1 if state.task is None else state.task.id
 
 
+@volatile
 def _current_autograd_node() -> Node | None:
     """The node that runs, as its hooks and its own backward see it; None outside of a backward."""
     return None if state.task is None else state.task.node

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from torchlike._base.state import Switch, state
+from torchlike._base.volatile import volatile
 from torchlike._core.tensor.mutation import restore_version
 from torchlike._core.tensor.tensor import Tensor
 
@@ -40,6 +41,7 @@ class _force_original_view_tracking(Switch):
         return super().__call__(target)
 
 
+@volatile
 def is_view_replay_enabled() -> bool:
     """Whether view replay was asked for in this thread."""
     return state.view_replay

@@ -9,6 +9,7 @@ import numpy as np
 import torchlike._base.device as devices
 import torchlike._base.dtypes as dtypes
 from torchlike._base.once import warn_once
+from torchlike._base.volatile import volatile
 from torchlike._core.conversion.convert import copied_array, from_dlpack, of_array, over_array, requiring, tensor
 from torchlike._core.conversion.factories import demand_strided
 from torchlike._core.conversion.storages import of_storage
@@ -73,6 +74,7 @@ def _as_tensor(
     return out
 
 
+@volatile
 def from_file(
     filename: Any,
     shared: bool | None = None,

@@ -11,6 +11,7 @@ from torchlike._base.dtypes import FROM_NP
 from torchlike._base.layout import contiguous, is_contiguous, is_contiguous_channels_last
 from torchlike._base.state import state
 from torchlike._base.tracing import NOW
+from torchlike._base.volatile import volatile
 from torchlike._core.dispatch.layers import DISPATCH, TRANSFORMS
 from torchlike._core.overrides import torch_function
 from torchlike._core.tensor import views
@@ -179,6 +180,7 @@ class Tensor(TensorBase, Methods):
             )
         return self.numel() * self.itemsize
 
+    @volatile
     def data_ptr(self) -> int:
         """The address of the first element (0 when empty, freed or on meta). Aliases agree on it.
 
@@ -261,6 +263,7 @@ class Tensor(TensorBase, Methods):
         return id(self)
 
     @property
+    @volatile
     def _version(self) -> int:
         if self._vc is UNTRACKED:
             raise RuntimeError("Inference tensors do not track version counter.")

@@ -31,6 +31,7 @@ from torchlike._base.dtypes import (
 )
 from torchlike._base.dtypes import bool as bool_
 from torchlike._base.layout import Layout, memory_order, numel
+from torchlike._base.volatile import volatile
 from torchlike._core.tensor import storage_arguments as given
 from torchlike._core.tensor.host_memory import address, demand_accelerator
 from torchlike._core.tensor.mutation import enter, placed, store
@@ -221,6 +222,7 @@ class UntypedStorage(given.StorageBase):
         if self.is_meta:
             raise NotImplementedError("Cannot copy out of meta tensor; no data!")
 
+    @volatile
     def resizable(self) -> bool:
         return not self._storage.shared
 
@@ -228,8 +230,7 @@ class UntypedStorage(given.StorageBase):
         return False
 
     def is_shared(self) -> bool:
-        cell = self._storage
-        return process_memory.file_of(cell) is not None or cell in SHARED or cell in FILES
+        return process_memory.file_of(cell := self._storage) is not None or cell in SHARED or cell in FILES
 
     def resize_(self, size: int) -> UntypedStorage:
         """Give up the memory (``size`` 0), or take as much as the tensors over it need again, filled with zeros.
@@ -530,9 +531,8 @@ class TypedStorage:
         return TypedStorage(wrap_storage=copy.deepcopy(self._untyped_storage, memo), dtype=self.dtype)
 
     def __repr__(self) -> str:
-        numbers = "..." if self._untyped_storage.is_meta else "\n".join(f" {x}" for x in self.tolist())
-        kind = f"torch.storage.TypedStorage(dtype={self.dtype}, device={self.device})"
-        return f"{numbers}\n[{kind} of size {self.size()}]"
+        lines = "..." if self._untyped_storage.is_meta else "\n".join(f" {x}" for x in self.tolist())
+        return f"{lines}\n[torch.storage.TypedStorage(dtype={self.dtype}, device={self.device}) of size {self.size()}]"
 
 
 LEGACY: dict[dtype, Any] = {}

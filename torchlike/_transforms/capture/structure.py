@@ -10,7 +10,7 @@ import collections
 import dataclasses
 import functools
 import types
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 import jax
@@ -138,6 +138,12 @@ def parts(x: Any) -> Iterable[Any] | None:
 def flatten(x: Any, passed: dict[int, Passed] | None = None) -> tuple[list[Any], Any]:
     """(leaves, structure) of ``x``; ``jax.tree.unflatten`` undoes it. ``passed``: {id: the leaf that stands for it}."""
     return jax.tree.flatten(packed(x, passed), is_leaf=_is_leaf)
+
+
+def mapped(function: Callable[[Any], Any], x: Any) -> Any:
+    """``x`` with ``function(leaf)`` for each leaf; dicts keep their order, and containers their types."""
+    leaves, tree = flatten(x)
+    return jax.tree.unflatten(tree, [function(leaf) for leaf in leaves])
 
 
 def _is_leaf(x: Any) -> bool:

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
+import collections
 import inspect
 import types
 from collections.abc import Callable, Collection, Coroutine
 from typing import TYPE_CHECKING, Any
 
-import jax
-
 from torchlike._base.state import state
-from torchlike._core.tensor.tensor import Tensor, is_tensor
+from torchlike._core.tensor.tensor import Tensor
 from torchlike._transforms.capture.cycles import remembered
 from torchlike._transforms.capture.given import Given
 from torchlike._transforms.capture.numbers import Number
@@ -71,11 +70,7 @@ class Interpreter(Loop, Calls, Classes, Objects, Changes, Live):
             out = self.finished(out)
         self.close_generators()
         if self.lives:
-            live = self.listener is None  # a backend's graph returns tensors and constants
-            out = jax.tree.map(
-                lambda x: x if live and type(x) is Number else self.constants(x), out,
-                is_leaf=lambda x: type(x) is Number or is_tensor(x),
-            )  # fmt: skip
+            out = self._with_numbers(out)
         self._check(out)
         return out
 
@@ -134,6 +129,29 @@ class Interpreter(Loop, Calls, Classes, Objects, Changes, Live):
         """Whether ``x`` was there before the capture, and is where the function read it, in every call."""
         return id(x) in self.reads.names and not self.is_made(x)
 
+    def _with_numbers(self, x: Any) -> Any:
+        """A result, in which live numbers stay where the program's calls can put others in their place.
+
+        Containers stay the ones that they are, and in their order.
+        """
+        cls = type(x)
+        if cls is Number and self.listener is None:  # a backend's graph returns tensors and constants
+            return x
+        if cls in _DICTS:
+            old, new = list(x.values()), [self._with_numbers(v) for v in x.values()]
+            if any([a is not b for a, b in zip(old, new, strict=True)]):
+                x.update(zip(x, new, strict=True))
+            return x
+        if cls is not list and cls is not tuple and not (isinstance(x, tuple) and hasattr(x, "_fields")):
+            return self.constants(x)
+        new = [self._with_numbers(v) for v in x]
+        if all([a is b for a, b in zip(x, new, strict=True)]):
+            return x
+        if cls is list:
+            x[:] = new
+            return x
+        return cls(new) if cls is tuple else cls(*new)
+
     def _check(self, out: Any) -> None:
         """Refuse results that a program would have to make anew in every call."""
         self._demand_known(out)
@@ -162,4 +180,5 @@ class Interpreter(Loop, Calls, Classes, Objects, Changes, Live):
             self._demand_known(part)
 
 
+_DICTS = frozenset((dict, collections.OrderedDict, collections.defaultdict))
 _FIXED = (tuple, frozenset, slice)

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
+from torchlike._base import volatile
 from torchlike._base.frames import is_users
 from torchlike._base.home import home
 from torchlike._core.overrides.torch_function import PROPERTIES
@@ -90,20 +91,7 @@ _OUTSIDE = (
     "torchlike.export._file", "torchlike.distributed.checkpoint", "torchlike.distributed._stores",
     "torchlike.cuda.memory",
 )  # fmt: skip
-# What of this package gives Python numbers that change from call to call, or changes what it is given.
-_CHANGING = frozenset((
-    "get_execution", "is_shared", "_current_autograd_node", "_current_graph_task_id", "maybe_current_level",
-    "_get_current_graph_task_keep_graph", "_are_functorch_transforms_active", "_is_fwd_grad_enabled",
-    "initial_seed", "seed", "get_state", "get_offset", "clone_state", "graphsafe_get_state", "resizable",
-    "get_rng_state", "get_rng_state_all", "set_rng_state", "_version", "data_ptr",
-    "is_multithreading_enabled", "is_enabled", "from_file", "is_view_replay_enabled", "get_debug_level",
-    "get_sync_debug_mode", "onednn_fusion_enabled", "get_sharing_strategy",
-    "_debug_only_are_vmap_fallback_warnings_enabled",
-    "mem_get_info", "memory_allocated", "memory_reserved", "max_memory_allocated", "max_memory_reserved",
-    "memory_stats", "get_memory_info", "current_allocated_memory", "driver_allocated_memory",
-))  # fmt: skip
-
-# Of these: what they give depends on what the classes of their arguments define.
+# What they give depends on what the classes of their arguments define.
 _ASKS_CLASSES = frozenset(("has_torch_function", "has_torch_function_unary", "has_torch_function_variadic"))
 
 
@@ -172,7 +160,7 @@ def changing(function: Any, args: tuple[Any, ...] = ()) -> bool:
         return now or _below(module, _NUMPY) or name in _NUMPY_NAMES
     if name in _ASKS_CLASSES:
         return own(module) and not _settled(args)
-    return (name in _CHANGING or _below(f"{module}.{name}", _OUTSIDE)) and own(module)
+    return (name in volatile.NAMES or _below(f"{module}.{name}", _OUTSIDE)) and own(module)
 
 
 def _settled(x: Any) -> bool:
