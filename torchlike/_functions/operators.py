@@ -8,6 +8,7 @@ import torchlike._ops.bitwise as bitwise
 import torchlike._ops.power as power
 from torchlike._core.dispatch import bind
 from torchlike._core.dispatch.dispatch import call
+from torchlike._core.tensor.arguments import known_number
 from torchlike._core.tensor.tensor import Tensor
 from torchlike._functions._install import FUNCTIONS, both, method
 from torchlike._functions.pointwise import NUMBERS, power_call, write
@@ -15,7 +16,7 @@ from torchlike._functions.pointwise import NUMBERS, power_call, write
 
 @method()
 def __pow__(self, exponent):
-    found = power_call(self, exponent)
+    found = power_call(self, known_number(exponent))
     return NotImplemented if found is None else call(*found)
 
 
@@ -30,7 +31,8 @@ def _modulo(self, other, runner):
         return runner(arithmetic.remainder, (self, other), ())
     if isinstance(other, NUMBERS):
         return runner(arithmetic.remainder_scalar, (self, other), ())
-    return NotImplemented
+    known = known_number(other)
+    return NotImplemented if known is other else runner(arithmetic.remainder_scalar, (self, known), ())
 
 
 @method()
@@ -51,7 +53,10 @@ def _reflected(name, of_number, of_tensor, of_array=None):
             return of_tensor(self, other)
         if isinstance(other, NUMBERS):
             return of_number(self, other)
-        return of_array(self, other) if of_array is not None and isinstance(other, np.ndarray) else NotImplemented
+        if of_array is not None and isinstance(other, np.ndarray):
+            return of_array(self, other)
+        known = known_number(other)
+        return NotImplemented if known is other else of_tensor(self, known)
 
     reflected.__name__, reflected.__qualname__ = name, f"Tensor.{name}"
     setattr(Tensor, name, reflected)

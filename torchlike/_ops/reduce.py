@@ -4,6 +4,7 @@ import math
 
 import jax.numpy as jnp
 from jax import lax
+from jax.export import is_symbolic_dim
 
 from torchlike._base.dtypes import from_np
 from torchlike._decl.op import reduction
@@ -316,6 +317,12 @@ def _divided(total, n):
     return lax.complex(total.real / n, total.imag / n) if jnp.iscomplexobj(total) else total / n
 
 
+def _freedom(n, correction, dtype):
+    """``n - correction`` as a float, or 0; a length that a program takes as it comes has a value only there."""
+    freedom = n - correction if n > max(correction, 0) else 0
+    return jnp.asarray(freedom, dtype) if is_symbolic_dim(freedom) else float(freedom)
+
+
 def _moments(x, dim, correction, keepdim):
     """(variance, mean) over the dimensions, halves computed in float32."""
     if not is_floating(x):
@@ -330,7 +337,7 @@ def _moments(x, dim, correction, keepdim):
     off = off - total_of(off, axes, True) / n  # the mean was rounded, which counts where numbers are far from 0
     square = jnp.square(off) if not jnp.iscomplexobj(off) else jnp.square(off.real) + jnp.square(off.imag)
     real = jnp.real(x).dtype
-    var = jnp.sum(square, axes, keepdims=keepdim) / float(n - correction if n > max(correction, 0) else 0)
+    var = jnp.sum(square, axes, keepdims=keepdim) / _freedom(n, correction, square.dtype)
     return var.astype(real), (mean if keepdim else jnp.squeeze(mean, axes)).astype(x.dtype), var
 
 

@@ -29,6 +29,7 @@ from torchlike._core.conversion.convert import (
     requiring,
     tensor,
 )
+from torchlike._core.conversion.lengths import symbolic_range
 from torchlike._core.conversion.numbers import filling, of_fill
 from torchlike._core.conversion.ramps import arange_values, elements, linspace_values, logspace_values
 from torchlike._core.dispatch.inplace import demand_distinct
@@ -139,7 +140,7 @@ def finish(
     return t if requires_grad is False else requiring(t, requires_grad)
 
 
-def _filled(value: np.ndarray, dtype: OptDtype, device: DeviceLike, requires_grad: bool, out: OptTensor) -> Tensor:
+def _filled(value: Any, dtype: OptDtype, device: DeviceLike, requires_grad: bool, out: OptTensor) -> Tensor:
     """A tensor of the numbers of a range; an ``out`` of as many elements keeps its shape."""
     if out is not None and out.numel() == value.size:
         value = value.reshape(out.shape)
@@ -378,6 +379,10 @@ def arange(*args: Any, out: OptTensor = None, dtype: OptDtype = None, layout: Op
     start, end, step = _range_arguments(args, named)
     if state.dispatch_modes and out is None:
         return _seen_range(start, end, step, len(args) + len(named), dtype, device, requires_grad)
+    plain = start.__class__ is end.__class__ is step.__class__ is int
+    if not plain and any(map(is_symbolic_dim, (start, end, step))):
+        value = symbolic_range(start, end, step, _range_kind("arange", dtype, (), out))
+        return _filled(value, dtype, device, requires_grad, out)
     first, last, by = numbers = _range_numbers("arange", start, end, step)
     kind = _range_kind("arange", dtype, numbers, out)
     value = arange_values(first, last, by, kind)

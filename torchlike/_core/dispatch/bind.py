@@ -11,7 +11,7 @@ from torchlike._core.conversion.convert import tensor
 from torchlike._core.dispatch.dispatch import call, straight
 from torchlike._core.dispatch.front import front
 from torchlike._core.dispatch.inplace import call_inplace
-from torchlike._core.tensor.arguments import RETURN_TYPES, named_results
+from torchlike._core.tensor.arguments import RETURN_TYPES, known_number, named_results
 from torchlike._core.tensor.tensor import Tensor
 from torchlike._decl.op import REGISTRY, Op
 
@@ -41,14 +41,16 @@ def _binary(op: Op, kernel: Kernel, runner: Callable[..., Any]) -> Callable[...,
     def padded(self: Tensor, other: Any) -> Any:
         if other.__class__ in _OPERANDS or isinstance(other, _OPERAND_TYPES):
             return runner(kernel, (self, other, None), ())
-        return NotImplemented
+        known = known_number(other)
+        return NotImplemented if known is other else padded(self, known)
 
     def plain(self: Tensor, other: Any) -> Any:
         if other.__class__ in _OPERANDS or isinstance(other, _OPERAND_TYPES):
             return runner(kernel, (self, other), ())
         if equality and isinstance(other, np.ndarray):  # of PyTorch's operators only this one takes an array
             return runner(kernel, (self, tensor(other)), ())
-        return NotImplemented
+        known = known_number(other)
+        return NotImplemented if known is other else plain(self, known)
 
     otherwise = padded if tail else plain
     return straight(op, 2, (), otherwise) if runner is call else otherwise
@@ -66,7 +68,8 @@ def _reflected(op: Op) -> Callable[..., Any]:
             raise TypeError(f"{op.name}: a reflected operator is of a Tensor, not {type(self).__name__}")
         if other.__class__ in _OPERANDS or isinstance(other, _OPERAND_TYPES):
             return call(op, (other, self, *tail), ())
-        return NotImplemented
+        known = known_number(other)
+        return NotImplemented if known is other else reflected(self, known)
 
     return reflected
 

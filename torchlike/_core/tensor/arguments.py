@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, NoReturn
 
+import jax.numpy as jnp
 import numpy as np
 from jax.export import is_symbolic_dim
 
@@ -17,7 +18,7 @@ from torchlike._base.home import ALIAS
 from torchlike._base.state import state
 from torchlike._core.tensor.size import Size
 from torchlike._core.tensor.struct_sequence import struct_sequence
-from torchlike._core.tensor.tensor import Tensor, value_of
+from torchlike._core.tensor.tensor import Tensor, fresh, value_of
 from torchlike._executor.pending import as_numpy
 
 if TYPE_CHECKING:
@@ -42,8 +43,15 @@ def plain(op: Kernel, position: int, x: Any) -> Any:
     for number, value in _NUMBERS.items():  # of a class made of one, as IntEnum is
         if isinstance(x, number):
             return value(x)
+    if (known := known_number(x)) is not x:
+        return known
     names = [a.public_name for a in op.declaration.dynamic]
     raise no_tensor(op.name, names[position] if position < len(names) else None, position, x)
+
+
+def known_number(x: Any) -> Any:
+    """A length that a program takes as it comes, as a tensor that stands for the number; anything else as it is."""
+    return fresh(jnp.asarray(x)) if is_symbolic_dim(x) else x
 
 
 def _of_numpy(x: np.generic) -> Any:
@@ -167,6 +175,8 @@ def as_number(function: str, name: str, x: Any) -> Any:
         without_grad(function, name, x)
         if x.dim() == 0:
             return _number(x)
+    if (known := known_number(x)) is not x:
+        return known
     return _wrong(function, name, "Number", x)
 
 
@@ -254,6 +264,8 @@ def as_operand(function: str, name: str, x: Any) -> Any:
     """A tensor or a number, for operands that accept both."""
     if isinstance(x, Tensor | bool | int | float | complex | np.number | np.bool_):
         return x
+    if (known := known_number(x)) is not x:
+        return known
     return x if hasattr(x, "__torch_function__") else _wrong(function, name, "Tensor", x)
 
 

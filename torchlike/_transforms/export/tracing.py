@@ -246,7 +246,10 @@ class ExportTrace:
         if isinstance(x, tuple) and all(type(n) is int for n in x):
             return {"size": list(x)}
         if isinstance(x, jax.core.Tracer) or jax.export.is_symbolic_dim(x):
-            raise Unsupported("returns a dynamic length, or what it made of one as of a number; return tensors")
+            raise Unsupported(
+                "returns a dynamic length, or what it made of one as of a number; return tensors, and write `x * n` "
+                "for `n * x` where n is such a length, which jax computes"
+            )
         if not isinstance(x, _PLAIN):
             raise RuntimeError(
                 f"Found {type(x)} in output, which is not a known type: an exported program returns tensors, numbers, "

@@ -1,0 +1,24 @@
+"""Lengths that a program takes as they come, ``x.shape[0]`` while it is exported: ranges up to them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jax.export import is_symbolic_dim
+
+import torchlike._base.dtypes as dtypes
+
+
+def symbolic_range(start: Any, end: Any, step: Any, kind: dtypes.dtype) -> jax.Array:
+    """``arange`` of whole numbers of which some are symbolic lengths."""
+    for name, n in (("start", start), ("end", end), ("step", step)):
+        if type(n) is not int and not is_symbolic_dim(n):
+            raise TypeError(f"arange(): argument '{name}' must be int beside a dynamic length, not {type(n).__name__}")
+    if type(step) is not int or not step:
+        raise RuntimeError(f"arange(): step must be nonzero and known where a length is dynamic, not {step}")
+    count = (end - start + step - 1) // step if step > 0 else (start - end - step - 1) // -step
+    places = lax.broadcasted_iota(dtypes.int64.np, (count,), 0)
+    return (places * step + jnp.asarray(start, dtypes.int64.np)).astype(kind.np)
