@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from torchlike._ops._square import adjoint, mm
+from torchlike._ops._square import adjoint, diagonal, mm
 
 
 def lower(x):
@@ -54,3 +54,40 @@ def cholesky_jvp(dot, low, upper):
     )
     found = mm(low, inner - 0.5 * jnp.where(jnp.eye(inner.shape[-1], dtype=bool), inner, 0))
     return adjoint(found) if upper else found
+
+
+def reached(x, low):
+    """(factor, order) of each matrix, whose ``low`` is NaN where a leading minor is not positive: of the first such.
+
+    The order, int32, is 0 where all are positive. Otherwise the factor is what LAPACK leaves, which computes up to 100
+    rows column by column: columns before that minor's, its pivot, and from there on the matrix. In larger ones it has
+    computed some of those, too.
+    """
+    orders = jnp.zeros(x.shape[:-2], jnp.int32)
+    if not x.size:
+        return low, orders
+    bad, n = jnp.any(jnp.isnan(jnp.real(diagonal(low))), -1), x.shape[-1]
+
+    def search():
+        def step(k, state):
+            rest, factor, order = state  # Gaussian elimination without pivoting: a pivot is a ratio of minors
+            pivot = jnp.real(lax.dynamic_index_in_dim(diagonal(rest), k, -1, keepdims=False))
+            column = lax.dynamic_index_in_dim(rest, k, -1, keepdims=False)
+            row = lax.dynamic_index_in_dim(rest, k, -2, keepdims=False)
+            fine = pivot > 0
+            safe = jnp.where(fine, pivot, 1)[..., None]
+            places = jnp.arange(n)
+            known = lax.dynamic_index_in_dim(factor, k, -1, keepdims=False)
+            found = jnp.where(fine[..., None], column / jnp.sqrt(safe).astype(x.dtype), known)
+            found = jnp.where((places == k) & ~fine[..., None], pivot[..., None].astype(x.dtype), found)
+            found = jnp.where((order == 0)[..., None], found, known)
+            factor = lax.dynamic_update_index_in_dim(factor, found, k, -1)
+            order = jnp.where((order == 0) & ~fine, k + 1, order)
+            return rest - column[..., :, None] * row[..., None, :] / safe[..., None], factor, order
+
+        _, factor, order = lax.fori_loop(0, n, step, (lower(x), lower(x), orders))
+        # the elimination rounds otherwise than the factorization, which alone says whether it failed
+        order = jnp.where(bad, jnp.where(order == 0, n, order), 0).astype(jnp.int32)
+        return jnp.where(bad[..., None, None], jnp.tril(factor), low), order
+
+    return lax.cond(jnp.any(bad), search, lambda: (low, orders))

@@ -9,7 +9,7 @@ from jax import lax
 from torchlike._base import result_layouts
 from torchlike._decl.op import op
 from torchlike._ops._axes import is_floating
-from torchlike._ops._cholesky import cholesky_factor, cholesky_jvp, cholesky_vjp, lower
+from torchlike._ops._cholesky import cholesky_factor, cholesky_jvp, cholesky_vjp, reached
 from torchlike._ops._cofactors import cofactors
 from torchlike._ops._square import (
     _LinAlgError,
@@ -313,31 +313,6 @@ def triangular_solve(self, A, upper, transpose, unitriangular):
 # -- Cholesky ----------------------------------------------------------------------------------------
 
 
-def _minor_orders(x, low):
-    """For each matrix the order of the first leading minor that is not positive, 0 if all are; int32."""
-    bad = jnp.any(jnp.isnan(jnp.real(diagonal(low))), -1) if x.size else jnp.zeros(x.shape[:-2], bool)
-    n = x.shape[-1]
-
-    def search():
-        def step(k, state):
-            rest, order = state  # Gaussian elimination without pivoting: a pivot is a ratio of minors
-            pivot = jnp.real(lax.dynamic_index_in_dim(diagonal(rest), k, -1, keepdims=False))
-            order = jnp.where((order == 0) & ~(pivot > 0), k + 1, order)
-            column = lax.dynamic_index_in_dim(rest, k, -1, keepdims=False)
-            row = lax.dynamic_index_in_dim(rest, k, -2, keepdims=False)
-            safe = jnp.where(pivot > 0, pivot, 1)[..., None, None]
-            return rest - column[..., :, None] * row[..., None, :] / safe, order
-
-        start = (lower(x), jnp.zeros(x.shape[:-2], jnp.int32))
-        order = lax.fori_loop(0, n, step, start)[1]
-        # the elimination rounds otherwise than the factorization, which alone says whether it failed
-        return jnp.where(bad, jnp.where(order == 0, n, order), 0).astype(jnp.int32)
-
-    if not x.size:
-        return jnp.zeros(x.shape[:-2], jnp.int32)
-    return lax.cond(jnp.any(bad), search, lambda: jnp.zeros(x.shape[:-2], jnp.int32))
-
-
 def _not_positive(name):
     def check(self, upper, check_errors=True):
         if not check_errors:
@@ -348,7 +323,7 @@ def _not_positive(name):
         bad = jnp.any(jnp.isnan(jnp.real(diagonal(low))))
 
         def error():
-            batch, k = first_bad(_minor_orders(adjoint(self) if upper else self, low))
+            batch, k = first_bad(reached(adjoint(self), adjoint(low))[1] if upper else reached(self, low)[1])
             return _LinAlgError(
                 f"{name}: {batch}The factorization could not be completed because the input is not "
                 "positive-definite "
@@ -415,11 +390,14 @@ def cholesky(self, upper):
 def linalg_cholesky_ex(self, upper, check_errors):
     """(L, info): info is 0, or the order of the first leading minor that is not positive.
 
-    That is an error with ``check_errors``.
+    L is what was computed until then, as LAPACK leaves it. With ``check_errors`` that is an error.
     """
     square("linalg.cholesky_ex", self)
     low = cholesky_factor(self, upper)
-    return low, _minor_orders(adjoint(self) if upper else self, low)
+    if not upper:
+        return reached(self, low)
+    factor, order = reached(adjoint(self), adjoint(low))
+    return adjoint(factor), order
 
 
 @partial(jax.custom_jvp, nondiff_argnums=(2,))
