@@ -118,7 +118,7 @@ def a_future_is_there_at_once(rank):
     other = where[0] is not threading.main_thread()
     return (
         early, rank == 1 or (first, other), value.tolist(), x.tolist(), future.done(), future.value()[0] is x,
-        work.is_completed(), work.wait(), [y.tolist() for y in work.result()],
+        work.wait(), work.is_completed(), [y.tolist() for y in work.result()],
     )  # fmt: skip
 
 
