@@ -94,6 +94,10 @@ torch.nn.init _no_grad_uniform_ _no_grad_normal_ _no_grad_trunc_normal_ _no_grad
 torch.utils._pytree _is_leaf Context
 torch._tensor_str printoptions
 torch._higher_order_ops.associative_scan associative_scan
+torch._higher_order_ops.cond cond
+torch._higher_order_ops.map map
+torch._higher_order_ops.scan scan
+torch._higher_order_ops.while_loop while_loop
 torch.utils.data IterDataPipe MapDataPipe functional_datapipe DataChunk
 torch.utils.data.datapipes.iter IterableWrapper Mapper Filter Batcher Concater Zipper
 torch.utils.data.datapipes.map SequenceWrapper Mapper

@@ -1,0 +1,3 @@
+"""The module from which programs import ``cond``."""
+
+from torchlike._transforms.control.branches import cond as cond
