@@ -4,6 +4,7 @@ import dis
 import functools
 import os
 import sys
+import threading
 
 import pytest
 
@@ -143,3 +144,16 @@ def test_modes_and_values_survive(make, steps):
             next(story)
         at += steps
     assert at > 20
+
+
+@pytest.mark.once
+def test_a_step_beside_a_thread():
+    """Others might read the parameters meanwhile, which hold tokens: none is left."""
+    done = threading.Event()
+    thread = threading.Thread(target=done.wait)
+    thread.start()
+    try:
+        test_modes_and_values_survive(sgd, 1)
+    finally:
+        done.set()
+        thread.join()

@@ -82,12 +82,19 @@ def replace(
     if alone() or {type(s.value) for s in storages if s is not None} - {Array, Pending}:
         return _replace(function, static, owned, trees, keep)
     taken = itertools.chain.from_iterable(_leaves(trees[i]) for i in owned)
-    loan = Loan([(s, _awaited(v)) for s, v in zip(storages, taken, strict=True) if s is not None])
+    holding = [(s, _awaited(v)) for s, v in zip(storages, taken, strict=True) if s is not None]
     del taken
+    loan = Loan()
     try:
+        loan.begin(holding)
+        del holding
         _replace(function, static, owned, trees, keep)
     finally:
-        loan.end()
+        try:
+            loan.end()
+        except BaseException:  # a signal: no token may be left that stands for nothing
+            loan.end()
+            raise
 
 
 def _replace(
@@ -134,18 +141,18 @@ def in_turn(attempt: Callable[..., Any]) -> Callable[..., Any]:
 class Loan:
     """Tokens in the place of arrays that are being overwritten; who reads one waits for the new array."""
 
-    def __init__(self, holding: Sequence[tuple[HasValue, Any]]) -> None:
+    def __init__(self) -> None:
         self.lock = threading.RLock()
         self.lock.acquire()
-        self.storages, self.values, self.tokens = kept = [], [], []
+        self.lent: list[tuple[HasValue, Any, Pending]] = []
+
+    def begin(self, holding: Sequence[tuple[HasValue, Any]]) -> None:
+        """Put a token into each storage. Overtaken: one holds something else than the array that stands beside it."""
         for storage, value in {id(s): (s, v) for s, v in holding}.values():
             token = pending(kind_of(value.aval, value.sharding), self)
-            for of, x in zip(kept, (storage, value, token), strict=True):
-                of.append(x)
+            self.lent.append((storage, value, token))
             if storage.value is not value:
-                for of in kept:
-                    of.pop()  # no token of ours is there
-                self.end()
+                self.lent.pop()  # no token of ours is there
                 raise Overtaken
             storage.value = token  # no thread comes between, as nothing is called
 
@@ -156,13 +163,16 @@ class Loan:
                 raise RuntimeError("this value is being computed by the optimizer's step that this code interrupts")
 
     def end(self) -> None:
-        """The new arrays are there, or the old ones still."""
-        for storage, token, value in zip(self.storages, self.tokens, self.values, strict=True):
+        """The new arrays are there, or the old ones still. May be called again, if a signal has interrupted it."""
+        for storage, value, token in self.lent:
             if storage.value is token:
                 storage.value = value
             token.array = settled(storage.value)
-        self.storages, self.values, self.tokens = [], [], []  # tokens know the loan, which would keep the arrays
-        self.lock.release()
+        self.lent = []  # tokens know the loan, which would keep the arrays
+        try:
+            self.lock.release()
+        except RuntimeError:  # it has been
+            return
 
 
 def _awaited(value: Any) -> Any:

@@ -12,6 +12,7 @@ from torchlike._base.tracing import trace_state_clean
 from torchlike._core.tensor.arguments import KIND
 from torchlike._core.tensor.host_memory import on_host
 from torchlike._core.tensor.mutation import bump, store
+from torchlike._core.tensor.overwriting import large
 from torchlike._core.tensor.shared_memory import fits
 from torchlike._core.tensor.storage import CAPTURES, UNTRACKED, Storage
 from torchlike._core.tensor.tensor import Tensor, fresh, value_of
@@ -118,7 +119,7 @@ def _fitting(given: Any, dtype: np.dtype) -> Any:
 def fill_at_mask(t: Tensor, mask: Tensor, number: Number | Tensor | Any) -> bool:
     """``t[mask] = number``, or a tensor's numbers; False, with nothing done, where a kernel is to do it."""
     storage = t._storage
-    if t._view is not None or storage.__class__ is not Storage or t._vc is UNTRACKED:
+    if t._view is not None or storage.__class__ is not Storage or t._vc is UNTRACKED or large(storage):
         return False
     places = _places(t, mask)
     if places is None or at_hand(t) is None:
