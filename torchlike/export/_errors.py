@@ -60,7 +60,9 @@ def _operator(error: BaseException) -> str:
             return f"{op.schema.name}()"
     users = [i for i, f in enumerate(frames) if is_users(f.f_code.co_filename)]
     called = frames[users[-1] + 1 :] if users else []
-    return f"{called[0].f_code.co_name}()" if called else "the function"
+    if not called:
+        return "the function"
+    return f"{getattr(called[0].f_locals.get('door'), '__name__', called[0].f_code.co_name)}()"
 
 
 def _user_line(error: BaseException) -> str:
