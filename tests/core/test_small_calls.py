@@ -197,3 +197,21 @@ def test_masks_filled_with_history():
         return y, z, t.autograd.grad((y * z).sum() + y.sum() + z.sum(), (x, v)), y.grad_fn, z.grad_fn
 
     agree(program)
+
+
+@pytest.mark.parametrize("grad", [False, True])
+def test_strides_over_storages_of_one_shape(grad):
+    """``as_strided`` reads the storage, which may lie in another order, or be shown by other steps, at one geometry."""
+
+    def program(t):
+        found = []
+        for x in (t.arange(6.0).reshape(2, 3) * 1, t.arange(6.0).reshape(3, 2).t() * 1):
+            x.requires_grad_(grad)
+            for y in (x, x.t(), x.t().t(), x.reshape(6), x.t().reshape(6), x[:], x.view(1, *x.shape)[0]):
+                z = y.as_strided((2, 2), (1, 2), 1)
+                found += [z.tolist(), z.stride(), z.storage_offset()]
+                if grad:
+                    found.append(t.autograd.grad((z * z).sum(), x)[0].tolist())
+        return found
+
+    agree(program)
