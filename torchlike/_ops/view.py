@@ -14,6 +14,7 @@ from torchlike._decl.op import op, view
 from torchlike._decl.words import aten
 from torchlike._executor.level import LevelValue
 from torchlike._ops._elementwise import widely
+from torchlike._ops._overlap import apart, put
 
 
 def _reshaped(layout):
@@ -211,16 +212,7 @@ def _prepare_expand(t, size, implicit):
 
 
 def _write_expand(value, new, size):
-    """The base takes, for each of its elements, the copy that was changed (all are equal otherwise)."""
-    if 0 in new.shape:
-        return value
-    lead = new.ndim - value.ndim
-    axes = tuple(range(lead)) + tuple(lead + i for i, n in enumerate(value.shape) if n == 1)
-    flat = jnp.moveaxis(new, axes, tuple(range(len(axes))))
-    flat = flat.reshape((-1, *(n for n in value.shape if n != 1)))
-    old = value.reshape(flat.shape[1:])
-    same = (flat == old) | ((flat != flat) & (old != old))
-    return jnp.take_along_axis(flat, jnp.argmin(same, 0)[None], 0)[0].reshape(value.shape)
+    return put(value, new, lambda x: jnp.broadcast_to(x, size))
 
 
 @view("expand(Tensor(a) self, SymInt[] size, *, bool implicit=False) -> Tensor(a)", prepare=_prepare_expand,
@@ -274,6 +266,8 @@ def _write_unfold(value, new, dim, size, step, shape):
         return new.reshape(value.shape) if new.size else value
     if 0 in shape:
         return value
+    if step < size:
+        return put(value, new, lambda x: _read_unfold(x, dim, size, step, shape))
     where = (slice(None),) * dim + (_windows(value.shape[dim], size, step),)
     return value.at[where].set(jnp.moveaxis(new, -1, dim + 1))
 
@@ -312,7 +306,13 @@ def _flat(value, order):
     return (value if order is None else jnp.transpose(value, order)).reshape(-1)
 
 
+def _read_as_strided(value, size, stride, order, offset):
+    return _flat(value, order)[_places(size, stride, offset)]
+
+
 def _write_as_strided(value, new, size, stride, order, offset):
+    if not apart(size, stride):
+        return put(value, new, lambda x: _read_as_strided(x, size, stride, order, offset))
     flat = _flat(value, order).at[_places(size, stride, offset)].set(new)
     if order is None:
         return flat.reshape(value.shape)
@@ -324,9 +324,21 @@ def _write_as_strided(value, new, size, stride, order, offset):
       saved="size storage_offset stride")  # fmt: skip
 def as_strided(self, size, stride, order, offset):
     """The storage's elements at ``offset + sum(index * stride)``; a view."""
-    read = lambda x: _flat(x, order)[_places(size, stride, offset)]  # noqa: E731
+    read = lambda x: _read_as_strided(x, size, stride, order, offset)  # noqa: E731
     # The gradients of elements that share a place are summed.
     return widely(read, self) if has_overlap(Layout(size, stride, 0)) else read(self)
+
+
+# Views that show elements of their base as they are, wherever they lie.
+MOVING = frozenset({view_, reshape_alias, unsafe_view, squeeze, squeeze_dim, squeeze_dims, unsqueeze, alias, transpose,
+                    t, permute, select, slice_, narrow, expand, diagonal, unfold, as_strided})  # fmt: skip
+
+
+def may_overlap(op, static):
+    """Whether several elements of a view by ``op`` may be one of its base."""
+    if op is as_strided:
+        return not apart(*static[:2])
+    return op is expand or (op is unfold and static[2] < static[1])
 
 
 def _prepare_spread(t):

@@ -16,8 +16,9 @@ from torchlike._base.state import state
 from torchlike._decl.derive import Derived
 from torchlike._executor import immediate
 from torchlike._executor.scalars import with_arrays
+from torchlike._ops._overlap import put
 from torchlike._ops.constant import constant
-from torchlike._ops.view import conj, neg_view
+from torchlike._ops.view import MOVING, conj, may_overlap, neg_view
 
 if TYPE_CHECKING:
     from torchlike._base.layout import Layout
@@ -61,16 +62,36 @@ def chain_read(steps: Steps) -> Forward:
     return run
 
 
+def _overlapping(steps: Steps) -> tuple[Steps, Steps]:
+    """The steps before elements may share a place, and those from there, if all of them only show elements."""
+    for i, (op, static, _) in enumerate(steps):
+        if may_overlap(_below(op), static):
+            return (steps[:i], steps[i:]) if all([_below(op) in MOVING for op, _, _ in steps[i:]]) else (steps, ())
+    return steps, ()
+
+
+def _below(op: Any) -> Any:
+    """The view operator itself, where vmap maps it."""
+    while op not in MOVING and hasattr(op, "base"):
+        op = op.base
+    return op
+
+
 def chain_write(steps: Steps) -> Forward:
     """The function (base value, view value, *ints) -> base value with the view replaced."""
 
+    first, last = _overlapping(steps)
+    taken = sum([n for _, _, n in first])
+
     def run(base: Any, new: Any, *ints: Any) -> Any:
-        values, splits = [base], []
-        for op, static, n in steps:
+        values, splits, rest = [base], [], ints[taken:]
+        for op, static, n in first:
             here, ints = ints[:n], ints[n:]
             splits.append(here)
             values.append(op.read(values[-1], *static, *here))
-        for (op, static, _), here, value in zip(reversed(steps), reversed(splits), reversed(values[:-1]), strict=True):
+        if last:
+            new = put(values[-1], new, lambda x: chain_read(last)(x, *rest))
+        for (op, static, _), here, value in zip(reversed(first), reversed(splits), reversed(values[:-1]), strict=True):
             new = op.write(value, new, *static, *here)
         return new
 
