@@ -46,6 +46,7 @@ class _Namespace:
 
 
 ops.higher_order = _Namespace("higher_order", "_higher_order_ops")
+ops.quantized = _Namespace("quantized", "ao.nn.quantized._operators")
 ops.profiler = _Namespace("profiler", "autograd._ranges")
 for _library in ("_C", "_C_stable"):  # its older name and that of 0.29
     packets.BROUGHT["torchvision", _library] = lambda: importlib.import_module(

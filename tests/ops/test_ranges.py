@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import torch
-from both import agree
+from both import agree, agree_error
 from story_kit import said, story, warned
 
 import torchlike
@@ -125,6 +125,26 @@ def test_numbers_of_numpy_among_others(t):
     return t.tensor([1, np.array(2)]), t.tensor(mixed), t.tensor([2, np.array(2 + 1j)]), t.tensor(Three())
 
 
-def test_more_dimensions_than_numpy_has():
-    with pytest.raises(RuntimeError, match="only tensors with up to 64 dims are supported"):
-        torchlike.zeros([1] * 65)
+MANY = (1,) * 65  # more dimensions than numpy's arrays have
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda t: t.ones(MANY).sum(),
+        lambda t: t.full(MANY, 2.0).reshape(-1),
+        lambda t: (t.arange(1).reshape(MANY) + 1).mT.sin().flatten(),
+        lambda t: t.stack([t.ones(MANY).expand(2, *MANY), t.zeros(2, *MANY)]).amax(()),
+        lambda t: t.ones(MANY[1:], requires_grad=True).unsqueeze(0).exp().sum().backward(),
+        lambda t: t.randn(MANY, generator=t.Generator().manual_seed(1)).flatten(),
+        lambda t: t.empty(MANY).uniform_(generator=t.Generator().manual_seed(1)).flatten(),
+    ],
+)
+def test_more_dimensions_than_numpy_has(f):
+    agree(f)
+
+
+@pytest.mark.parametrize("name", ["sum", "prod", "amax", "argmin", "max", "mean", "std", "all", "flip", "squeeze"])
+def test_reductions_of_more_dimensions(name):
+    dims = {"flip": [(0,)], "squeeze": [(0, 1)]}.get(name, [0])
+    agree_error(lambda t: getattr(t, name)(t.ones(MANY), *dims), "only tensors with up to 64 dims are supported")

@@ -280,6 +280,23 @@ def test_functions():
     agree(f)
 
 
+def test_operators_of_torch_ops():
+    def f(t):
+        o, a, b = t.ops.quantized, Q(t, shape=(2, 64)), Q(t, shape=(2, 64), scale=0.033, seed=3)
+        turned = Q(t, shape=(2, 3, 4, 5)).contiguous(memory_format=t.channels_last)
+        strides = o.add(turned, turned, 0.2, 5).stride(), o.mul(turned, turned, scale=0.2, zero_point=5).stride()
+        return told([
+            o.add(a, b, 0.2, 30), o.add_relu(a, b, 0.2, 30), o.mul(a, b, 0.2, 30), o.mul_relu(a, b, 0.2, 30),
+            o.cat([a, b], 1, 0.2, 30), o.cat([a, b], 0, None, None), o.cat_relu([a, b], 1, 0.2, 30), o.add(a, 0.3),
+            o.matmul(a, b.t(), 3.0, 100), o.mul(a, -0.3), o.add_relu(a, -1), o.mul_scalar_relu(a, 2),
+            o.add(a, a[:1], 1, 3),
+        ]), strides  # fmt: skip
+
+    agree(f)
+    agree_error(lambda t: t.ops.quantized.add(Q(t), Q(t)), "missing value for argument 'scale'")
+    agree_error(lambda t: t.ops.quantized.add(t.ones(2), t.ones(2), 1.0, 0), "quantized::add")
+
+
 def test_layers_draw_as_many_numbers():
     def f(t):
         nni, setting, out = t.ao.nn.intrinsic, q(t).get_default_qat_qconfig(), []

@@ -35,8 +35,10 @@ def _no_int(dim: object) -> NoReturn:
 
 
 def wrap_dims(dims: Sequence[int], ndim: int, scalar_ok: bool = True) -> list[int]:
-    """Each dimension wrapped; RuntimeError if one comes twice."""
+    """Each dimension wrapped; RuntimeError if one comes twice, or if there are more than 64."""
     out: list[int] = []
+    if ndim > 64:
+        raise RuntimeError(f"only tensors with up to 64 dims are supported, but got {ndim}")
     for dim in dims:
         wrapped = wrap_dim(dim, ndim, scalar_ok)
         if wrapped in out:

@@ -142,6 +142,7 @@ def _caster(dtype: Any) -> Callable[..., Any]:
     return jit(lambda value: value.astype(dtype), ("to", np.dtype(dtype)))
 
 
+NUMPYS = 64  # the most dimensions of numpy's arrays; XLA's may have more
 COPIES = 4  # arrays of zeros or ones of a shape that are numpy's; then a kernel is made for them
 LARGE = 1 << 20  # elements from which an accelerator makes them itself
 _copies: dict = {}
@@ -152,7 +153,7 @@ def _filled(shape: Sequence[int], dtype: Any, one: bool, device: jax.Device | No
     key = shape, dtype, one
     made = _copies.get(key, 0)
     made_there = device is not None and device.platform != "cpu" and math.prod(shape) > LARGE
-    if made >= COPIES or made_there or not trace_state_clean():
+    if made >= COPIES or made_there or len(shape) > NUMPYS or not trace_state_clean():
         if device is None:
             return _filler(*key)()
         try:
@@ -173,8 +174,6 @@ def _filled(shape: Sequence[int], dtype: Any, one: bool, device: jax.Device | No
 
 def too_large(shape: Sequence[int], dtype: Any) -> RuntimeError:
     """The error of a tensor that no memory, or no array, holds."""
-    if len(shape) > 64:
-        return RuntimeError(f"only tensors with up to 64 dims are supported, as numpy's arrays, but got {len(shape)}")
     size = math.prod(shape) * np.dtype(dtype).itemsize
     if size >= 2**63:
         return RuntimeError(f"Storage size calculation overflowed with sizes={list(shape)}")
@@ -266,7 +265,7 @@ def full(shape: tuple[int, ...], number: Any, dtype: Any, like: Value = None) ->
     if like.__class__ is Abstract:
         return Abstract(shape, dtype, sharding=sharding)
     if sharding is None:
-        return uploaded(np.full(shape, number, dtype))
+        return jnp.full(shape, number, dtype) if len(shape) > NUMPYS else uploaded(np.full(shape, number, dtype))
     part = np.full(sharding.shard_shape(shape), number, dtype)
     return jax.make_array_from_callback(shape, sharding, lambda index: part)
 

@@ -290,6 +290,7 @@ class _Builder:
 
     def equation(self, eqn: Any, arguments: list[int]) -> list[int]:
         name = eqn.primitive.name
+        _demand(all(v.aval.ndim <= 64 for v in (*eqn.invars, *eqn.outvars)))  # which is the most that numpy has
         if name in _INLINED:
             return self.jaxpr(eqn.params[_INLINED[name]], arguments)
         if name in _SAME:

@@ -1,5 +1,6 @@
 """Random tensors: the public forms of the operators in ``_ops.random``."""
 
+import math
 from functools import partial
 
 import numpy as np
@@ -18,6 +19,7 @@ from torchlike._core.tensor import arguments
 from torchlike._core.tensor.arguments import bools, bools_or_none
 from torchlike._core.tensor.mutation import write
 from torchlike._core.tensor.tensor import Tensor, fresh, value_of
+from torchlike._executor.immediate import NUMPYS
 from torchlike._executor.pending import Array
 from torchlike._functions import host_samples as host
 from torchlike._functions import integer_ranges as ranges
@@ -38,6 +40,9 @@ def _made(op, name, size, static, numbers, dtype, device, generator, requires_gr
     if requires_grad and not (dtype.is_floating_point or dtype.is_complex):
         raise RuntimeError("Only Tensors of floating point and complex dtype can require gradients")
     demand_countable(size, dtype.itemsize, name)
+    if len(size) > NUMPYS and out is None:
+        flat = _made(op, name, (math.prod(size),), static, numbers, dtype, device, generator, False, None, sample)
+        return _flagged(flat.reshape(size), requires_grad)
     place = place or host.Place(size, dtype)
     if out is not None and tuple(out.shape) == tuple(size):
         place = host.Place.of(out)
@@ -222,6 +227,9 @@ def _simple(t):
 
 def _filled(op, name, self, numbers, generator, sample, static=()):
     """``self`` filled; ``sample(place, engine)`` makes the host's numbers."""
+    if self.ndim > NUMPYS:
+        _filled(op, name, self.view(-1), numbers, generator, sample, static)
+        return self
     here = place_of(self)
     words = draw(name, generator, here, partial(sample, host.Place.of(self)))
     if op is not ops.bernoulli_tensor and _simple(self):

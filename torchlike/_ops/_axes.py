@@ -26,6 +26,11 @@ def axis_of(dim, ndim):
     return wrap_dim(dim, ndim)
 
 
+def reduced_axis(dim, ndim):
+    """One wrapped axis, of a reduction that PyTorch refuses for more than 64 dimensions."""
+    return wrap_dims((dim,), ndim)[0]
+
+
 def spread(x, axes, keepdim):
     """A reduced value with its axes back as ones, so that it broadcasts against the input."""
     for axis in () if keepdim else sorted(axes):

@@ -6,7 +6,7 @@ from jax import lax
 from torchlike._base.dims import broadcast_shapes
 from torchlike._decl.op import op, reduction
 from torchlike._decl.words import aten, spelled
-from torchlike._ops._axes import axes_of, axis_of, is_floating, refuse
+from torchlike._ops._axes import axes_of, axis_of, is_floating, reduced_axis, refuse
 from torchlike._ops._elementwise import ties_share
 
 
@@ -95,7 +95,7 @@ def _whole(name, x, reduce):
 def _along(name, x, dim, keepdim, reduce):
     """(values, first places) of the extreme along one axis."""
     refuse(name, x, "c")
-    axis = axis_of(dim, x.ndim)
+    axis = reduced_axis(dim, x.ndim)
     if not x.ndim:
         return x, jnp.zeros((), jnp.int64)
     if not x.shape[axis]:
@@ -201,7 +201,7 @@ def _extreme_place(name, x, dim, keepdim, reduce):
     if dim is None:
         _non_empty(name, x, tuple(range(x.ndim)), IndexError)
         return _best(x.reshape(-1), reduce, 0)[1].reshape((1,) * x.ndim if keepdim else ())
-    axis = axis_of(dim, x.ndim)
+    axis = reduced_axis(dim, x.ndim)
     if not x.ndim:
         return jnp.zeros((), jnp.int64)
     if not x.shape[axis]:

@@ -10,7 +10,7 @@ from torchlike._base.dtypes import from_np
 from torchlike._decl.op import reduction
 from torchlike._decl.rules import total as total_of
 from torchlike._decl.words import aten, spelled
-from torchlike._ops._axes import axes_of, axis_of, cast, count, is_floating, spread
+from torchlike._ops._axes import axes_of, cast, count, is_floating, reduced_axis, spread
 from torchlike._ops._elementwise import demand, per
 
 
@@ -131,7 +131,7 @@ def prod(self, dtype):
            dtype="bool_to_int", node="ProdBackward1", saved="dim keepdim result! self!", autocast="fp32")  # fmt: skip
 def prod_dim(self, dim, keepdim, dtype):
     self = cast(self, dtype)
-    axis = axis_of(dim, self.ndim)
+    axis = reduced_axis(dim, self.ndim)
     return jnp.prod(self, axis if self.ndim else None, keepdims=keepdim, dtype=self.dtype)
 
 

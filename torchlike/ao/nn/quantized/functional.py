@@ -8,8 +8,8 @@ from torchlike._core.quantized.quantize import in_passing
 from torchlike.ao._torch import F, torch
 from torchlike.ao.nn.quantized._compute import demand_quantized
 from torchlike.ao.nn.quantized._compute import linear as linear_of
+from torchlike.ao.nn.quantized._operators import requantized
 from torchlike.ao.nn.quantized.conv import convolve
-from torchlike.ao.nn.quantized.functional_modules import requantized
 from torchlike.interop.refusing import refusing
 
 __getattr__ = refusing(__name__, "it is not supported; the functions of torch.nn.functional take quantized tensors")

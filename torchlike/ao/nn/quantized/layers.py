@@ -11,7 +11,7 @@ from torchlike._core.quantized.quantize import in_passing
 from torchlike.ao._torch import F, torch
 from torchlike.ao.nn.quantized._compute import demand_quantized
 from torchlike.ao.nn.quantized._module import ScaledModule
-from torchlike.ao.nn.quantized.functional_modules import requantized
+from torchlike.ao.nn.quantized._operators import requantized
 
 
 class Quantize(nn.Module):
