@@ -161,8 +161,10 @@ def _saved(node: OpNode) -> list:
         whole = node._kept_tensor(i)
         own = node._output_of(i)
         # in a level it has history below; a wrapper is what its class makes of it there, too
-        if own in node.plan.diff and isinstance(kept[i], Tensor) and (
-            not state.levels or layer.has_dispatch(type(kept[i]))
+        if (
+            own in node.plan.diff
+            and isinstance(kept[i], Tensor)
+            and (not state.levels or layer.has_dispatch(type(kept[i])))
         ):
             whole = layer.invoke(_aten.detach.default, (kept[i],), {})
             whole = alias(whole, type(whole)) if whole is kept[i] else whole

@@ -19,7 +19,7 @@ from torchlike._core.dispatch.dispatch import call, refresh, with_results
 from torchlike._core.dispatch.inplace import call_inplace, check_writable, finish
 from torchlike._core.dispatch.observers import redispatch, subclassed
 from torchlike._core.tensor.arguments import KIND
-from torchlike._core.tensor.memory_order import restride
+from torchlike._core.tensor.memory_order import met, restride
 from torchlike._core.tensor.mutation import wholes, write
 from torchlike._core.tensor.tensor import MemoryFormat, Tensor, preserve_format, value_of
 from torchlike._executor import fused, immediate
@@ -296,14 +296,8 @@ def _independent(calls):
     writers = {id(inputs[0]._storage): i for i, (inputs, _) in enumerate(calls)}
     if len(writers) < len(calls):
         return False
-    return all(
-        [
-            writers.get(id(x._storage), i) == i
-            for i, (inputs, _) in enumerate(calls)
-            for x in inputs[1:]
-            if KIND[x.__class__] == 1
-        ]
-    )
+    users = [(i, x) for i, (inputs, _) in enumerate(calls) for x in inputs if KIND[x.__class__] == 1]
+    return all([writers.get(id(x._storage), i) == i for i, x in users]) and not met(users)
 
 
 def _each_written(targets, others, *, calls):

@@ -268,15 +268,14 @@ def nonzero(input, *, out=None, as_tuple=False):
     if as_tuple:
         return tuple(fresh(place(i, input.device)) for i in where)
     rows = np.stack(where, 1) if value.ndim else np.zeros((len(where[0]), 0), np.int64)
-    t = found = fresh(place(rows, input.device))
-    resized = out is None or tuple(out.shape) != rows.shape
-    if out is not None:
-        demand_fits("nonzero", found, out)
-        put_out(out, value_of(found))
-        t = out
-    if resized and (1, len(rows)) != contiguous_strides(rows.shape):
-        restride(t, (1, len(rows)))
-    return t
+    found = fresh(place(rows, input.device))
+    if (1, len(rows)) != contiguous_strides(rows.shape):
+        restride(found, (1, len(rows)))
+    if out is None:
+        return found
+    demand_fits("nonzero", found, out)
+    put_out(out, value_of(found), like=found)
+    return out
 
 
 @both()

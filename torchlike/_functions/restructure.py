@@ -5,17 +5,17 @@ import math
 import numpy as np
 
 from torchlike._aten.python_dispatch import count, modes_set_to
-from torchlike._base.deterministic import unwritten
 from torchlike._base.frames import warn
-from torchlike._base.layout import Layout, contiguous_strides, numel
+from torchlike._base.layout import contiguous_strides, numel
 from torchlike._base.state import state
 from torchlike._core.autograd.operator_node import node_class
 from torchlike._core.conversion.convert import place
 from torchlike._core.conversion.factories import checked_size
 from torchlike._core.conversion.storages import of_storage
-from torchlike._core.dispatch.dispatch import call
 from torchlike._core.dispatch.inplace import demand_rebasable, demand_writable
 from torchlike._core.dispatch.observers import announced, redispatch, subclassed, watched
+from torchlike._core.dispatch.resizing import grows
+from torchlike._core.dispatch.resizing import resize as resizing
 from torchlike._core.dispatch.view_calls import call_view
 from torchlike._core.tensor import arguments, untyped_storage
 from torchlike._core.tensor.arguments import demand_given
@@ -31,7 +31,6 @@ from torchlike._core.tensor.mutation import (
     reshape,
     set_history,
 )
-from torchlike._core.tensor.shared_memory import demand_resizable
 from torchlike._core.tensor.storage import UNTRACKED, Version
 from torchlike._core.tensor.tensor import Tensor, alias, fresh, preserve_format, value_of
 from torchlike._executor.immediate import too_large
@@ -39,7 +38,6 @@ from torchlike._executor.level import LevelValue
 from torchlike._executor.sparse import LAYER, SparseValue
 from torchlike._functions._install import both, function, method
 from torchlike._functions.copy import format_of
-from torchlike._ops import pad as pads
 from torchlike._ops import view as views
 
 # -- views in place ------------------------------------------------------------------------------
@@ -196,35 +194,18 @@ def resize_(self, *sizes, size=None, memory_format=None):
     strides = contiguous_strides(shape) if memory_format is None else format_strides(shape, memory_format)
     if isinstance(self._storage.form, LevelValue):
         raise NotImplementedError("resize_() inside of vmap is not supported; use reshape(), or new_zeros(), copy_()")
-    offset, count = self._layout.offset, numel(shape)
-    if count * self.dtype.itemsize >= 2**63:
+    if numel(shape) * self.dtype.itemsize >= 2**63:
         raise too_large(shape, self.dtype.np)
     demand_own_shape(self)
-    grows = offset + count > numel(self._storage.form.shape)
-    if grows:
-        demand_resizable(self._storage)
+    grows(self, shape)
     bump(self)
-    if grows:
-        _grow(self, offset + count)
-    storage = self._storage
-    if storage.form.shape == shape and storage.strides is None and strides == contiguous_strides(shape):
-        reshape(self, None)
-    else:
-        layout = Layout(shape, strides, offset)
-        reshape(self, call_view(views.as_strided, (self.detach(),), layout)._view)
+    resizing(self, shape, strides)
     return self
 
 
 def _demand_no_history(t):
     if t.requires_grad:
         raise RuntimeError("cannot resize variables that require grad")
-
-
-def _grow(t, count):
-    size = numel(t._storage.form.shape)
-    flat = call_view(views.as_strided, (t.detach(),), ((size,), (1,), 0))
-    number = unwritten(t.dtype) or None
-    become(t, call(pads.constant_pad_nd, (flat, number), ((0, count - size),))._storage, None)
 
 
 @method()

@@ -10,12 +10,14 @@ import numpy as np
 import torchlike._base.device as devices
 from torchlike._base.dtypes import dtype, from_np
 from torchlike._base.frames import warn
+from torchlike._base.layout import contiguous_strides
 from torchlike._base.promotion import can_cast
 from torchlike._base.state import state
 from torchlike._core.autograd.node import requires_grad
 from torchlike._core.dispatch.dispatch import call, walk
 from torchlike._core.dispatch.inplace import demand_distinct, demand_same_or_apart, demand_writable
 from torchlike._core.dispatch.layers import Call, Form
+from torchlike._core.dispatch.resizing import resize
 from torchlike._core.tensor.arguments import KIND, RETURN_TYPES
 from torchlike._core.tensor.memory_order import restride
 from torchlike._core.tensor.mutation import ANY, reshape, seen_by, write
@@ -84,11 +86,8 @@ def _run(op: Kernel, inputs: Inputs, static: Static) -> tuple[Tensor, ...]:
         return outs
     values = [_fitted(op, value_of(r), o) for r, o in zip(results, outs, strict=True)]
     for r, o, v in zip(results, outs, values, strict=True):
-        resized = tuple(o.shape) != v.shape
-        if not put(o, v, seen):  # another thread has changed it, which may be an input too
+        if not put(o, v, seen, r):  # another thread has changed it, which may be an input too
             return _run(op, *given)
-        if resized and r._view is not None:
-            restride(o, r._view.layout.strides)
     return outs
 
 
@@ -272,13 +271,21 @@ def demand_unrecorded(name: str, *tensors: Tensor) -> None:
         )
 
 
-def put(out: Tensor, value: Any, seen: Any = ANY) -> bool:
-    """Write ``value`` into ``out``, which takes its shape. NotImplementedError for a dual tensor.
+def put(out: Tensor, value: Any, seen: Any = ANY, like: Tensor | None = None) -> bool:
+    """Write ``value`` into ``out``, which takes its shape, and the strides of ``like``. It stays where its memory is.
 
-    False, with nothing done, where its storage holds no longer what was ``seen``.
+    NotImplementedError for a dual tensor. False, with nothing done, where its storage holds no longer what was
+    ``seen``.
     """
     _demand_no_tangent("a function", (out,))
     if value.shape == tuple(out.shape):
         return write(out, value, seen)
+    view = None if like is None else like._view
+    if 0 not in out._storage.form.shape:  # others may show its memory, too
+        resize(out, value.shape, contiguous_strides(value.shape) if view is None else view.layout.strides)
+        return write(out, value)
     reshape(out, None)
-    return write(out, value)
+    write(out, value)
+    if view is not None:
+        restride(out, view.layout.strides)
+    return True

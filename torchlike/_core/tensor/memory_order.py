@@ -69,23 +69,36 @@ def restride(t: Tensor, strides: tuple[int, ...]) -> None:
 
 def apart(tensors: Sequence[Tensor]) -> list[list[Tensor]]:
     """The tensors in lists, in order, within which none overlaps another: what is written together."""
-    if len({id(t._storage) for t in tensors}) == len(tensors):
+    if len({id(t._storage) for t in tensors}) == len(tensors) and not met([(i, t) for i, t in enumerate(tensors)]):
         return [[*tensors]]
     parts: list[list[Tensor]] = [[]]
     taken: dict[int, list[tuple[int, int]]] = {}
     for t in tensors:
-        start, end = _extent(t)
-        spans = taken.setdefault(id(t._storage), [])
+        memory, start, end = _extent(t)
+        spans = taken.setdefault(memory, [])
         if any([start < other_end and other < end for other, other_end in spans]):
             parts.append([])
-            taken = {id(t._storage): (spans := [])}
+            taken = {memory: (spans := [])}
         parts[-1].append(t)
         spans.append((start, end))
     return parts
 
 
-def _extent(t: Tensor) -> tuple[int, int]:
-    """The first byte of the storage that ``t`` shows, and the one after the last."""
-    layout, size = t._layout, t.itemsize
+def met(users: Sequence[tuple[int, Tensor]]) -> bool:
+    """Whether memory that numpy sees too is used by two: storages of their own may lie over one array."""
+    spans = sorted([(*_extent(t)[1:], user) for user, t in users if t._storage.shared])
+    reached, last = 0, -1
+    for start, end, user in spans:
+        if start < reached and user != last:
+            return True
+        if end > reached:
+            reached, last = end, user
+    return False
+
+
+def _extent(t: Tensor) -> tuple[int, int, int]:
+    """What names the memory of ``t``, the first byte there that it shows, and the one after the last."""
+    layout, size, storage = t._layout, t.itemsize, t._storage
     last = sum([(n - 1) * stride for n, stride in zip(layout.shape, layout.strides, strict=True)])
-    return layout.offset * size, (layout.offset + last + 1) * size
+    memory, first = (0, storage.host.address) if storage.shared else (id(storage), 0)
+    return memory, first + layout.offset * size, first + (layout.offset + last + 1) * size
