@@ -1,7 +1,8 @@
 """Writes through a part of a view whose elements share memory: ``unfold``, ``expand`` and ``as_strided``."""
 
+import numpy as np
 import pytest
-from both import agree
+from both import agree, agree_error
 
 import torchlike
 
@@ -67,6 +68,26 @@ def put_into_all(t):
     return x
 
 
+def filled_in_places(t):
+    x = t.arange(4.0)
+    e, s = x.unfold(0, 2, 1), x.as_strided((3, 2), (1, 1))
+    e.index_fill_(0, t.tensor([0]), 0.25)
+    s.masked_fill_(s == 2, 5.0)
+    s.index_add_(0, t.tensor([1]), t.ones(1, 2))
+    return e, s, x, e + 0
+
+
+def memory_of_numpy(t):
+    x = np.arange(4.0)
+    e = t.from_numpy(x).unfold(0, 2, 1)
+    e[1, 0] = 7
+    e.index_fill_(0, t.tensor([0]), 0.25)
+    return x.tolist(), e
+
+
+_STORIES = (
+    gradients, under_func, bits_below, seen_by_both, negative_zero, put_into_all, filled_in_places, memory_of_numpy
+)  # fmt: skip
 PROGRAMS = {
     "row": _changed(lambda t: t.arange(4.0), _row, lambda x: x.mul_(10)),
     "column": _changed(lambda t: t.arange(4.0), lambda x: x.unfold(0, 2, 1)[:, 1], lambda x: x.add_(10)),
@@ -83,7 +104,7 @@ PROGRAMS = {
     "conjugate": _changed(lambda t: t.arange(4.0) + 1j, lambda x: x.unfold(0, 2, 1).conj()[0], lambda x: x.mul_(1j)),
     "bool": _changed(lambda t: t.arange(4) == 1, _row, lambda x: x.fill_(True)),
     "bfloat16": _changed(lambda t: t.arange(4.0).to(t.bfloat16), _row, lambda x: x.mul_(3)),
-    **{f.__name__: f for f in (gradients, under_func, bits_below, seen_by_both, negative_zero, put_into_all)},
+    **{f.__name__: f for f in _STORIES},
 }
 
 
@@ -92,6 +113,10 @@ def test_writes_reach_the_base(name):
     agree(PROGRAMS[name])
 
 
-@pytest.mark.parametrize("name", ("row", "expand", "conjugate", "gradients"))
+@pytest.mark.parametrize("name", ("row", "expand", "conjugate", "gradients", "filled_in_places"))
 def test_compiled(name):
     agree(lambda t: (torchlike.compile(PROGRAMS[name]) if t is torchlike else PROGRAMS[name])(t))
+
+
+def test_a_tensor_to_fill_expanded_ones_with():
+    agree_error(lambda t: t.zeros(3).expand(2, 3).fill_(t.tensor(1.0)), "more than one element of the written-to")

@@ -105,6 +105,25 @@ def is_dense(layout: Layout) -> bool:
     return True
 
 
+def is_disjoint(layout: Layout) -> bool:
+    """Whether no two elements share a place, as far as lengths and strides tell it one by one."""
+    shape, strides, _ = layout
+    span = 0
+    for n, stride in zip(reversed(shape), reversed(strides), strict=True):
+        if n > 1:
+            if stride <= span:
+                break
+            span += (n - 1) * stride
+    else:
+        return True
+    span = 0
+    for stride, n in sorted([(stride, n) for n, stride in zip(shape, strides, strict=True) if n > 1]):
+        if stride <= span:
+            return False
+        span += (n - 1) * stride
+    return True
+
+
 def has_overlap(layout: Layout) -> bool:
     """Whether an expanded dimension makes several elements share a place.
 

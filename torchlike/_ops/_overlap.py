@@ -26,13 +26,3 @@ def put(value, new, read):
     kept = shared & ~_differ(new, read(value)).reshape(-1)
     flat = value.reshape(-1).at[jnp.where(kept, n, where)].set(new.reshape(-1), mode="drop")
     return flat.reshape(value.shape)
-
-
-def apart(size, stride):
-    """Whether no two elements share a place, as far as lengths and strides tell it one by one."""
-    span = 0
-    for step, n in sorted((step, n) for step, n in zip(stride, size, strict=True) if n > 1):
-        if step <= span:
-            return False
-        span += (n - 1) * step
-    return True

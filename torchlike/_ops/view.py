@@ -7,14 +7,14 @@ from jax import lax
 from torchlike._base import geometry as g
 from torchlike._base.dims import infer_size, wrap_dim
 from torchlike._base.dtypes import FROM_NP, complex32
-from torchlike._base.layout import Layout, has_overlap, is_dense, numel
+from torchlike._base.layout import Layout, has_overlap, is_dense, is_disjoint, numel
 from torchlike._base.state import state
 from torchlike._decl import rules
 from torchlike._decl.op import op, view
 from torchlike._decl.words import aten
 from torchlike._executor.level import LevelValue
 from torchlike._ops._elementwise import widely
-from torchlike._ops._overlap import apart, put
+from torchlike._ops._overlap import put
 
 
 def _reshaped(layout):
@@ -311,7 +311,7 @@ def _read_as_strided(value, size, stride, order, offset):
 
 
 def _write_as_strided(value, new, size, stride, order, offset):
-    if not apart(size, stride):
+    if not is_disjoint(Layout(size, stride, 0)):
         return put(value, new, lambda x: _read_as_strided(x, size, stride, order, offset))
     flat = _flat(value, order).at[_places(size, stride, offset)].set(new)
     if order is None:
@@ -337,7 +337,7 @@ MOVING = frozenset({view_, reshape_alias, unsafe_view, squeeze, squeeze_dim, squ
 def may_overlap(op, static):
     """Whether several elements of a view by ``op`` may be one of its base."""
     if op is as_strided:
-        return not apart(*static[:2])
+        return not is_disjoint(Layout(*static[:2], 0))
     return op is expand or (op is unfold and static[2] < static[1])
 
 

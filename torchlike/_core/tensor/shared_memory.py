@@ -24,7 +24,7 @@ from jax.sharding import SingleDeviceSharding
 
 import torchlike._base.device as devices
 from torchlike._base.bits import NARROW, X64
-from torchlike._base.layout import Layout, contiguous_strides, is_dense, memory_order, numel
+from torchlike._base.layout import Layout, contiguous_strides, is_dense, is_disjoint, memory_order, numel
 from torchlike._base.state import state
 from torchlike._core.tensor import views
 from torchlike._core.tensor.host_memory import LOCK, HostMemory, on_host, root_of
@@ -162,7 +162,7 @@ class Shared(Storage):
             if state.capture is not None and not self.host.alone():
                 _refuse_in_capture()
             memory, (layout, dtype) = self.host, _layout(t, form)
-            if 0 in layout.strides or not fits(new, layout.shape, dtype) or not memory.covers(*_extent(layout, dtype)):
+            if not (is_disjoint(layout) and fits(new, layout.shape, dtype) and memory.covers(*_extent(layout, dtype))):
                 return False
             memory.seen(layout, dtype)[...] = new
             if memory.spans is None:
