@@ -512,7 +512,7 @@ def test_deprecated_options(options):
     agree(run)
 
 
-@pytest.mark.parametrize("name", ["mixed_precision", "device_mesh", "delay_all_reduce_named_params"])
+@pytest.mark.parametrize("name", ["mixed_precision", "delay_all_reduce_named_params"])
 def test_options_that_are_not_supported(name):
     with pytest.raises(NotImplementedError, match=rf"DistributedDataParallel\({name}=\) is not supported"):
         wrap(torchlike, network(torchlike), **{name: 1})

@@ -26,6 +26,7 @@ from torchlike.distributed._collectives import reduce_scatter as reduce_scatter
 from torchlike.distributed._collectives import reduce_scatter_single as reduce_scatter_single
 from torchlike.distributed._collectives import reduce_scatter_tensor as reduce_scatter_tensor
 from torchlike.distributed._collectives import scatter as scatter
+from torchlike.distributed._collectives import supports_complex as supports_complex
 from torchlike.distributed._messages import P2POp as P2POp
 from torchlike.distributed._messages import all_gather_object as all_gather_object
 from torchlike.distributed._messages import batch_isend_irecv as batch_isend_irecv
@@ -38,6 +39,16 @@ from torchlike.distributed._messages import recv_object_list as recv_object_list
 from torchlike.distributed._messages import scatter_object_list as scatter_object_list
 from torchlike.distributed._messages import send as send
 from torchlike.distributed._messages import send_object_list as send_object_list
+from torchlike.distributed._options import AllreduceCoalescedOptions as AllreduceCoalescedOptions
+from torchlike.distributed._options import AllreduceOptions as AllreduceOptions
+from torchlike.distributed._options import AllToAllOptions as AllToAllOptions
+from torchlike.distributed._options import BarrierOptions as BarrierOptions
+from torchlike.distributed._options import BroadcastOptions as BroadcastOptions
+from torchlike.distributed._options import GatherOptions as GatherOptions
+from torchlike.distributed._options import ReduceOptions as ReduceOptions
+from torchlike.distributed._options import ReduceScatterOptions as ReduceScatterOptions
+from torchlike.distributed._options import ScatterOptions as ScatterOptions
+from torchlike.distributed._runtime import QueueEmptyError as QueueEmptyError
 from torchlike.distributed._stores import FileStore as FileStore
 from torchlike.distributed._stores import HashStore as HashStore
 from torchlike.distributed._stores import PrefixStore as PrefixStore
@@ -91,6 +102,7 @@ from torchlike.interop.lazy import on_first_use
 __getattr__, __dir__ = on_first_use(__name__, {"DeviceMesh": "device_mesh", "init_device_mesh": "device_mesh"})
 
 # PyTorch has its collectives, stores and work in the module of its process groups.
-_AS_THEIRS = [name for home in ("_barriers", "_collectives", "_messages") for name in globals()[home].__all__]
+_HOMES = ("_barriers", "_collectives", "_messages", "_options")
+_AS_THEIRS = [name for home in _HOMES for name in globals()[home].__all__]
 _AS_THEIRS += ["PrefixStore", "ReduceOp", "Store", "Work", "reduce_op"]
 vars(distributed_c10d).update({name: globals()[name] for name in _AS_THEIRS})

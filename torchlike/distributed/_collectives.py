@@ -19,7 +19,7 @@ from torchlike.distributed.distributed_c10d import ProcessGroup, found, takes_pa
 __all__ = [
     "ReduceOp", "all_gather", "all_gather_coalesced", "all_gather_into_tensor", "all_gather_single", "all_reduce",
     "all_reduce_coalesced", "all_to_all", "all_to_all_single", "broadcast", "gather",
-    "reduce", "reduce_scatter", "reduce_scatter_single", "reduce_scatter_tensor", "scatter",
+    "reduce", "reduce_scatter", "reduce_scatter_single", "reduce_scatter_tensor", "scatter", "supports_complex",
 ]  # fmt: skip
 
 
@@ -37,6 +37,12 @@ class ReduceOp(Enum):
     BAND = 5
     BOR = 6
     BXOR = 7
+
+    def __str__(self) -> str:
+        return f"RedOpType.{self.name}"
+
+    def __repr__(self) -> str:
+        return f"<RedOpType.{self.name}: {self.value}>"
 
 
 ReduceOp.RedOpType = ReduceOp  # type: ignore[attr-defined]  # where PyTorch keeps the values
@@ -96,15 +102,21 @@ def root_of(name: str, group: ProcessGroup, rank: int | None, group_rank: int | 
     return group.ranks.index(rank)
 
 
+def supports_complex(reduceOp: ReduceOp) -> bool:
+    """Whether a reduction has a meaning for complex numbers: sums and averages have."""
+    return reduceOp not in _NOT_COMPLEX
+
+
 def _checked_op(op: Any, t: Tensor, name: str) -> str:
     if not isinstance(op, ReduceOp):
         raise TypeError(f"{name}(): argument 'op' must be torch.distributed.ReduceOp, not {type(op).__name__}")
     if t.is_complex() and op in _NOT_COMPLEX:
         raise ValueError(f"{name} does not support {op} on complex tensors")
     if op in _BITS and t.is_floating_point():
-        raise RuntimeError(f"{name}: {op} needs integers or bools, got {t.dtype}")
+        raise RuntimeError(f"{name}: ReduceOp.{op.name} needs integers or bools, got {t.dtype}")
     if op is ReduceOp.AVG and not (t.is_floating_point() or t.is_complex()):
-        raise RuntimeError(f"{name}: {op} needs floating point or complex numbers, got {t.dtype}; use SUM and divide")
+        text = f"{name}: ReduceOp.{op.name} needs floating point or complex numbers, got {t.dtype}; use SUM and divide"
+        raise RuntimeError(text)
     return op.name
 
 

@@ -46,6 +46,10 @@ class DistStoreError(DistError):
     """A key of a store did not appear in time."""
 
 
+class QueueEmptyError(DistStoreError):
+    """There is nothing in a queue of a store."""
+
+
 class _Connection:
     """This process's place among all. ``world`` is None before the first group of several processes."""
 

@@ -10,13 +10,14 @@ import time
 from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
-from torchlike.distributed._runtime import DistNetworkError, DistStoreError
+from torchlike.distributed._runtime import DistNetworkError, DistStoreError, QueueEmptyError
 
 __all__ = ["FileStore", "HashStore", "PrefixStore", "Store", "TCPStore"]
 
-Data = dict[str, str]  # bytes as latin-1
+Data = Any  # a dict or what is used like one: bytes as latin-1, and lists of them for queues
+_QUEUE = "\0"  # begins the key of a queue
 
 
 # -- what can be done with the keys, by name: so that it can be done elsewhere -----------------------------------------
@@ -36,6 +37,18 @@ def _append(data: Data, key: str, text: str) -> None:
     data[key] = data.get(key, "") + text
 
 
+def _queue_push(data: Data, key: str, text: str) -> None:
+    name = _QUEUE + key
+    data[name] = [*data.get(name, []), text]
+
+
+def _queue_pop(data: Data, key: str) -> str | None:
+    name = _QUEUE + key
+    first, *rest = data.get(name) or [None]
+    data[name] = rest
+    return first
+
+
 OPERATIONS: dict[str, Callable[..., Any]] = {
     "set": lambda data, key, text: data.__setitem__(key, text),
     "get": lambda data, key: data.get(key),
@@ -43,8 +56,11 @@ OPERATIONS: dict[str, Callable[..., Any]] = {
     "append": _append,
     "compare_set": _compare_set,
     "delete": lambda data, key: data.pop(key, None) is not None,
-    "missing": lambda data, *keys: [key for key in keys if key not in data],
-    "keys": lambda data: list(data),
+    "missing": lambda data, *keys: [key for key in keys if key not in data and not data.get(_QUEUE + key)],
+    "keys": lambda data: [key for key in data if not key.startswith(_QUEUE)],
+    "queue_push": _queue_push,
+    "queue_pop": _queue_pop,
+    "queue_len": lambda data, key: len(data.get(_QUEUE + key, [])),
 }
 
 
@@ -77,10 +93,14 @@ class Store:
 
     def get(self, key: str) -> bytes:
         """The bytes of a key, once it is set. DistStoreError if it is not set in time."""
-        found = self._do("get", key)
-        if found is None:
-            self.wait([key])
-            found = self._do("get", key)
+        return self._once_there("get", key)
+
+    def _once_there(self, operation: str, key: str) -> bytes:
+        end = time.monotonic() + self.timeout.total_seconds()
+        while (found := self._do(operation, key)) is None:
+            if time.monotonic() > end:
+                _refuse_late(self.timeout.total_seconds(), [key])
+            time.sleep(self._pause)
         return found.encode("latin-1")
 
     def add(self, key: str, amount: int) -> int:
@@ -120,8 +140,28 @@ class Store:
         end = time.monotonic() + limit
         while left := self._do("missing", *keys):
             if time.monotonic() > end:
-                raise DistStoreError(f"wait timeout after {limit * 1000:g}ms, keys: {', '.join(f'/{k}' for k in left)}")
+                _refuse_late(limit, left)
             time.sleep(self._pause)
+
+    def queue_push(self, key: str, value: str | bytes) -> None:
+        """Put bytes at the end of the queue of a key; it is another than what :meth:`set` gives the key."""
+        self._do("queue_push", key, _text(value, "queue_push"))
+
+    def queue_pop(self, key: str, block: bool = True) -> bytes:
+        """Take the first bytes of a queue, once there are some.
+
+        DistStoreError if there are none in time; QueueEmptyError if there are none and ``block`` is False.
+        """
+        if block:
+            return self._once_there("queue_pop", key)
+        found = self._do("queue_pop", key)
+        if found is None:
+            raise QueueEmptyError("queue is empty")
+        return found.encode("latin-1")
+
+    def queue_len(self, key: str) -> int:
+        """How many bytes there are in a queue."""
+        return self._do("queue_len", key)
 
     def barrier(self, key: str, world_size: int, timeout: timedelta | None = None) -> None:
         """Wait until this was called ``world_size`` times with this key. DistStoreError: not in time."""
@@ -146,6 +186,10 @@ class Store:
     def has_extended_api(self) -> bool:
         """True: there are ``append``, ``multi_get`` and ``multi_set``."""
         return True
+
+
+def _refuse_late(seconds: float, keys: list[str]) -> NoReturn:
+    raise DistStoreError(f"wait timeout after {seconds * 1000:g}ms, keys: {', '.join(f'/{key}' for key in keys)}")
 
 
 class HashStore(Store):
@@ -178,7 +222,22 @@ class FileStore(Store):
         super().__init__()
         self.path = file_name
 
+    def has_extended_api(self) -> bool:
+        """False, as programs ask before they use queues."""
+        return False
+
+    def num_keys(self) -> int:
+        """How many keys are set; as PyTorch's, counting one of its own."""
+        return len(self.list_keys()) + 1
+
+    def delete_key(self, key: str) -> bool:
+        """Forget a key: True, whether it was set or not."""
+        super().delete_key(key)
+        return True
+
     def _do(self, operation: str, *args: Any) -> Any:
+        if operation.startswith("queue"):
+            raise NotImplementedError("queue support is not implemented.")
         with Path(self.path).open("a+") as file:
             fcntl.flock(file, fcntl.LOCK_EX)
             file.seek(0)

@@ -79,7 +79,7 @@ class _Groups:
         self.lock = threading.Lock()
         self.world: ProcessGroup | None = None
         self.others: list[ProcessGroup] = []
-        self.names = itertools.count()
+        self.names, self.made = itertools.count(), 0
         self.worlds = itertools.count()
         self.level: str | None = None
         self.detail = False
@@ -194,10 +194,7 @@ def _get_default_group() -> ProcessGroup:
 
 def _get_default_store() -> Store:
     """The store at which all processes have met, by the name that programs know. ValueError where there is none."""
-    group = found()
-    if group.store is None:
-        group.store = store_of(group.key("store"))
-    return group.store
+    return store_of(found())
 
 
 def group_of(ranks: tuple[int, ...]) -> ProcessGroup:
@@ -370,7 +367,7 @@ def init_process_group(
         world = _rendezvous.world_of(init_method, store, rank, world_size, limit.total_seconds())
         if world.size > 1:
             _runtime.connect(world, limit.total_seconds())
-        _groups.names = itertools.count(1)
+        _groups.names, _groups.made = itertools.count(1), 1
         title = f"world{next(_groups.worlds)}"
         made = ProcessGroup(tuple(range(world.size)), world.rank, name, title, limit)
         made.group_desc = "default_pg"
@@ -410,6 +407,7 @@ def new_group(
     name = world.name() if backend is None else _checked_backend(backend)
     with _groups.lock:
         number = next(_groups.names)
+        _groups.made = number + 1
         if world.rank() not in chosen:
             return GroupMember.NON_GROUP_MEMBER
         made = ProcessGroup(tuple(chosen), world.rank(), name, f"{world.group_name}.{number}", limit)
@@ -538,8 +536,8 @@ def get_default_backend_for_device(device: Any) -> str:
 
 
 def get_pg_count() -> int:
-    """How many groups this process is in."""
-    return len(_groups.others) + is_initialized()
+    """How many groups were made since that of all processes, with it, this process in them or not."""
+    return _groups.made if is_initialized() else 0
 
 
 def get_process_group_ranks(group: ProcessGroup | None) -> list[int]:

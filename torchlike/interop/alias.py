@@ -133,6 +133,8 @@ def _from_home(public: str, name: str) -> Any:
                 return getattr(module, own)
         except (AttributeError, ImportError):
             pass
+    elif f"{public}.{name}" in their_modules():  # a part that nobody has imported yet
+        return importlib.import_module(f"{_OURS}{public[len(_ALIAS) :]}.{name}")
     return refused_class(public, name, f"not in {_OURS} yet")
 
 

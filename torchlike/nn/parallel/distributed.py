@@ -71,10 +71,12 @@ class DistributedDataParallel(Module, Joinable):
         Joinable.__init__(self)
         _refuse(
             delay_all_reduce_named_params=delay_all_reduce_named_params, mixed_precision=mixed_precision,
-            param_to_hook_all_reduce=param_to_hook_all_reduce, device_mesh=device_mesh,
+            param_to_hook_all_reduce=param_to_hook_all_reduce,
             bucket_cap_mb_list=bucket_cap_mb_list,
         )  # fmt: skip
-        self.process_group = _group_of(process_group)
+        self.process_group = _group_of(_group_of_mesh(device_mesh, process_group))
+        if device_mesh is not None:
+            self.device_mesh = device_mesh
         self.parameters_to_ignore = {*getattr(module, _IGNORED, ())}
         params, buffers = self._shared_of(module)
         places = _places_of(params, buffers)
@@ -265,6 +267,17 @@ def _refuse(**options: Any) -> None:
     for name, value in options.items():
         if value is not None:
             raise NotImplementedError(f"DistributedDataParallel({name}=) is not supported: leave it out")
+
+
+def _group_of_mesh(mesh: Any, given: Any) -> Any:
+    """``given``, or the group of a mesh of one axis. RuntimeError: both, or a mesh of more axes."""
+    if mesh is None:
+        return given
+    if given is not None:
+        raise RuntimeError("Cannot specify both process_group and device_mesh arguments.")
+    if mesh.ndim != 1:
+        raise RuntimeError(f"Only 1D device mesh is supported, but got {mesh}.")
+    return mesh.get_group(mesh_dim=0)
 
 
 def _group_of(given: Any) -> ProcessGroup | None:

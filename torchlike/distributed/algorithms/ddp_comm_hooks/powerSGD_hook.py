@@ -59,6 +59,12 @@ class PowerSGDState:
         self.iter = 0
         self.error_dict: dict[int, Tensor] = {}
         self.q_memory_dict: dict[tuple[int, int], Tensor] = {}
+        self.total_numel_before_compression = self.total_numel_after_compression = 0
+
+    def compression_stats(self) -> tuple[float, int, int]:
+        """How many times fewer numbers were sent by :func:`powerSGD_hook`, how many there were, how many were sent."""
+        before, after = self.total_numel_before_compression, self.total_numel_after_compression
+        return before / after if after else 0, before, after
 
     def maybe_increase_iter(self, bucket: Any) -> None:
         """Count backwards, by their last buckets."""
@@ -93,6 +99,7 @@ def powerSGD_hook(state: PowerSGDState, bucket: Any) -> Future:  # noqa: N802
         matrices = [(i, part.view(part.shape[0], -1)) for i, part in enumerate(parts) if part.dim() > 0]
         thin = [(i, m) for i, m in matrices if _pays(state, m)]
         thick = [part for i, part in enumerate(parts) if i not in dict(thin)]
+        _count(state, whole, thick, [m for _, m in thin])
         result = whole.clone()
         outs = _parts(result, [p.shape for p in bucket.parameters()])
         _mean_of(state, thick, [out for i, out in enumerate(outs) if i not in dict(thin)])
@@ -141,6 +148,12 @@ def _parts(flat: Tensor, shapes: Sequence[Any]) -> list[Tensor]:
 def _pays(state: PowerSGDState, m: Tensor) -> bool:
     rows, columns = m.shape
     return (rows + columns) * _rank(state, m) * state.min_compression_rate < rows * columns
+
+
+def _count(state: PowerSGDState, whole: Tensor, thick: Sequence[Tensor], thin: Sequence[Tensor]) -> None:
+    state.total_numel_before_compression += whole.numel()
+    sent = sum(part.numel() for part in thick) + sum(sum(m.shape) * _rank(state, m) for m in thin)
+    state.total_numel_after_compression += sent
 
 
 def _rank(state: PowerSGDState, m: Tensor) -> int:
