@@ -334,11 +334,6 @@ def test_traces_that_programs_put_together():
     agree(code)
 
 
-def test_private_names_that_packages_import_refuse_when_they_are_called():
-    with pytest.raises(NotImplementedError, match="torch.jit._get_trace_graph: .*torch.export"):
-        torchlike.jit._get_trace_graph(torchlike.nn.Linear(1, 1), (torchlike.ones(1),))
-
-
 def test_vmap_is_made_of_steps_that_a_package_replaced():
     def code(t):
         inside, seen = importlib.import_module(f"{t.__name__}._functorch.vmap"), []

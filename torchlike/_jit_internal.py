@@ -25,9 +25,18 @@ __getattr__ = missing_names(__name__)
 
 
 class Tracing(threading.local):
-    """Whether this thread runs a function that ``torch.jit.trace`` made."""
+    """Whether this thread runs a function that ``torch.jit.trace`` made, and in which scopes its graph is written."""
 
     depth = 0
+    scopes: tuple[str, ...] = ()
+
+    def push_scope(self, name: str) -> None:
+        """Calls from now on stand in this scope, too."""
+        self.scopes = (*self.scopes, name)
+
+    def pop_scope(self) -> None:
+        """Leave the innermost scope."""
+        self.scopes = self.scopes[:-1]
 
 
 tracing = Tracing()

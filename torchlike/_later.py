@@ -9,6 +9,8 @@ from typing import Any
 
 from torchlike._aten import packets
 from torchlike._aten.packets import ops
+from torchlike._core.overrides.torch_function import publish_method
+from torchlike._core.tensor.tensor import Tensor
 
 _names = [
     "_aten.backward", "_aten.grad", "_aten.lowered", "_aten.random", "_aten.recurrent", "_aten.functional",
@@ -54,3 +56,11 @@ for _library in ("_C", "_C_stable"):  # its older name and that of 0.29
     ).define()
 for _name in ("_c10d_functional", "_c10d_functional_autograd"):
     setattr(ops, _name, _Namespace(_name, "distributed._functional_ops"))
+
+
+def _storage_type(self: Tensor) -> Any:
+    """The class of old that :meth:`Tensor.storage` is an instance of."""
+    return importlib.import_module("torchlike.storage").storage_type(self)
+
+
+publish_method(Tensor, "storage_type", _storage_type)

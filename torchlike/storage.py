@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import torchlike._base.dtypes as dtypes
-from torchlike._core.overrides.torch_function import publish_method
 from torchlike._core.tensor.storage_arguments import StorageBase as StorageBase
 from torchlike._core.tensor.storage_arguments import demand_unnamed
 from torchlike._core.tensor.tensor import Tensor
@@ -108,6 +107,3 @@ def __getattr__(name: str) -> Any:
 def storage_type(self: Tensor) -> Any:
     """The class of old that :meth:`Tensor.storage` is an instance of."""
     return LEGACY.get(self.dtype, TypedStorage)
-
-
-publish_method(Tensor, "storage_type", storage_type)

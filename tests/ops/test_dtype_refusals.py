@@ -120,12 +120,37 @@ BOOLS = [
     lambda t, x: t.logical_and(x, True),
     lambda t, x: t.eq(True, x),
     lambda t, x: t.mm(x, True),
+    lambda t, x: t.addcmul(True, x, x),
+    lambda t, x: t.addcmul(x, True, x),
+    lambda t, x: x.addcdiv(x, True),
+    lambda t, x: x.addcmul_(x, True),
+    lambda t, x: t.where(True, x, x),
+    lambda t, x: t.where(True, 1, 2),
+    lambda t, x: t.isclose(x, True),
+    lambda t, x: t.allclose(x, True),
+    lambda t, x: t.clamp(True, x, x),
+    lambda t, x: t.clamp(True, 0, 1),
+    lambda t, x: t.repeat_interleave(True, 2),
+    lambda t, x: t.nn.functional.dropout(True, training=False),
+    lambda t, x: t.nn.functional.alpha_dropout(True),
+    lambda t, x: t.nn.functional.cosine_similarity(x, True, 0),
+    lambda t, x: t.nn.functional.pairwise_distance(True, x),
+    lambda t, x: t.nn.functional.poisson_nll_loss(True, x),
+    lambda t, x: t.nn.functional.hinge_embedding_loss(x, True),
+    lambda t, x: t.nn.functional.soft_margin_loss(x, True),
 ]
 
 
 @pytest.mark.parametrize("f", BOOLS)
 def test_bools_are_no_tensors(f):
-    agree_error(lambda t: f(t, t.ones(2)), "must be Tensor, not bool|got \\(bool, Tensor\\)")
+    agree_error(lambda t: f(t, t.ones(2)), "must be Tensor, not bool|got \\(bool, ")
+
+
+def test_a_memory_format_is_given_by_its_name():
+    agree_error(lambda t: t.ones(2).is_contiguous(0), "is_contiguous\\(\\) takes")
+    agree_error(lambda t: t.ones(2).contiguous(t.contiguous_format), "contiguous\\(\\) takes")
+    agree_error(lambda t: t.ones(2).is_contiguous(memory_format=0), "must be torch.memory_format, not int")
+
 
 def test_nansum_of_complex_results():
     agree_error(lambda t: t.ones(2).nansum(dtype=t.complex64), "nansum|complex")

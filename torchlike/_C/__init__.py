@@ -18,10 +18,7 @@ from torchlike._C import _nn as _nn
 from torchlike._C._convolutions import _ConvBackend as _ConvBackend
 from torchlike._C._convolutions import _select_conv_backend as _select_conv_backend
 from torchlike._C._rare import Block as Block
-from torchlike._C._rare import Graph as Graph
-from torchlike._C._rare import Node as Node
 from torchlike._C._rare import ScriptObject as ScriptObject
-from torchlike._C._rare import Value as Value
 from torchlike._C._rare import _are_functorch_transforms_active as _are_functorch_transforms_active
 from torchlike._C._rare import _cuda_clearCublasWorkspaces as _cuda_clearCublasWorkspaces
 from torchlike._C._rare import (
@@ -99,6 +96,9 @@ from torchlike._ops._square import _LinAlgError as _LinAlgError
 from torchlike.interop.checkpoints.records import PyTorchFileReader as PyTorchFileReader
 from torchlike.interop.checkpoints.records import PyTorchFileWriter as PyTorchFileWriter
 from torchlike.interop.lazy import on_first_use
+from torchlike.jit._graph import Graph as Graph
+from torchlike.jit._graph import Node as Node
+from torchlike.jit._graph import Value as Value
 
 _BUILT = (
     "_has_cuda", "_has_cudnn", "_has_cusparselt", "_has_eigen_sparse", "_has_kleidiai", "_has_magma", "_has_mkldnn",

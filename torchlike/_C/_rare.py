@@ -18,10 +18,7 @@ from torchlike.utils._pytree import tree_leaves
 
 _TensorMeta = type(Tensor)
 # The parts of TorchScript's programs, which nothing here is an instance of.
-Block, Graph, Node, Value = [
-    refused_class("torch._C", _name, "there are no TorchScript graphs here; torch.fx and torch.export have theirs")
-    for _name in ("Block", "Graph", "Node", "Value")
-]
+Block = refused_class("torch._C", "Block", "graphs have none here; torch.fx and torch.export have theirs")
 
 
 @volatile

@@ -83,13 +83,13 @@ def clone(input, *, memory_format=preserve_format):
 
 
 @method()
-def contiguous(self, memory_format=contiguous_format):
+def contiguous(self, *, memory_format=contiguous_format):
     """The tensor itself if its strides are those of ``memory_format``, else a copy that has them."""
     if memory_format is not contiguous_format:
         demand_format("contiguous", memory_format)
     if self.layout is not strided:
         raise RuntimeError("unsupported memory format option Contiguous: a sparse tensor has no memory format")
-    if self.is_contiguous(memory_format):
+    if self.is_contiguous(memory_format=memory_format):
         return self
     if memory_format is preserve_format:
         raise RuntimeError("preserve memory format is unsupported by the contiguous operator")

@@ -416,4 +416,5 @@ def dist(input, other, p=2):
     >>> torch.dist(torch.tensor([1., 2.]), torch.tensor([4., 6.]))
     tensor(5.)
     """
+    input = arguments.as_tensor_arg("dist", "input", input)
     return vector_norm(input - arguments.as_tensor_arg("dist", "other", other), p)

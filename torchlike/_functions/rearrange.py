@@ -421,6 +421,7 @@ def repeat_interleave(input, repeats=None, dim=None, *, output_size=None):
     >>> torch.repeat_interleave(torch.tensor([1, 2]), 2)
     tensor([1, 1, 2, 2])
     """
+    input = arguments.as_tensor_arg("repeat_interleave", "input", input)
     if repeats is None:
         return _repeat_index(input, output_size)
     if not isinstance(repeats, Tensor):

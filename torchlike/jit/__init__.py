@@ -16,6 +16,7 @@ from torchlike.jit._async import _fork as _fork
 from torchlike.jit._async import _wait as _wait
 from torchlike.jit._async import fork as fork
 from torchlike.jit._async import wait as wait
+from torchlike.jit._calls import _get_trace_graph as _get_trace_graph
 from torchlike.jit._errors import Error as Error
 from torchlike.jit._freeze import freeze as freeze
 from torchlike.jit._freeze import optimize_for_inference as optimize_for_inference
@@ -51,6 +52,5 @@ from torchlike.jit._types import TopLevelTracedModule as TopLevelTracedModule
 from torchlike.jit._types import TracedModule as TracedModule
 from torchlike.jit._types import TracerWarning as TracerWarning
 from torchlike.jit._types import TracingCheckError as TracingCheckError
-from torchlike.jit._types import _get_trace_graph as _get_trace_graph
 
 __getattr__, __dir__ = on_first_use(__name__)

@@ -45,11 +45,6 @@ def absent(owner: str, name: str) -> NoReturn:
     )
 
 
-def _get_trace_graph(f: Any, args: tuple = (), kwargs: dict | None = None, *_: Any, **__: Any) -> NoReturn:
-    """Raises NotImplementedError: a traced function has no graph of TorchScript."""
-    absent("torch.jit", "_get_trace_graph")
-
-
 def _no(owner: str, name: str) -> property:
     return property(lambda self: absent(owner, name), doc=f"Raises NotImplementedError: there is no {name}.")
 

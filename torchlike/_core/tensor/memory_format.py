@@ -2,24 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from torchlike._base.layout import channels_last_strides, contiguous_strides, preserve_strides
 from torchlike._core.tensor.memory_order import restride
-from torchlike._core.tensor.tensor import MemoryFormat, channels_last, contiguous_format, preserve_format
+from torchlike._core.tensor.tensor import MemoryFormat, channels_last, contiguous_format, demand_format, preserve_format
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from torchlike._base.layout import Layout
     from torchlike._core.tensor.tensor import Tensor
-
-
-def demand_format(function: str, memory_format: Any) -> None:
-    """TypeError unless it is a memory format."""
-    if not isinstance(memory_format, MemoryFormat):
-        given = type(memory_format).__name__
-        raise TypeError(f"{function}(): argument 'memory_format' must be torch.memory_format, not {given}")
 
 
 def format_strides(shape: Sequence[int], memory_format: MemoryFormat) -> tuple[int, ...]:

@@ -199,14 +199,15 @@ class Tensor(TensorBase, Methods):
             return self._storage.form.codes.data_ptr()
         return address(self._storage) + self._layout.offset * self.itemsize
 
-    def is_contiguous(self, memory_format: MemoryFormat | None = None) -> bool:
+    def is_contiguous(self, *, memory_format: MemoryFormat | None = None) -> bool:
         if LAYER.used and isinstance(self._storage.form, SparseValue):
             if self.is_quantized:
-                return self._storage.form.codes.is_contiguous(memory_format)
+                return self._storage.form.codes.is_contiguous(memory_format=memory_format)
             if self.layout is not sparse_coo:
                 refuse("is_contiguous()")
             return False
         if memory_format is not None and memory_format is not contiguous_format:
+            demand_format("is_contiguous", memory_format)
             if isinstance(self._storage.form, LevelValue):
                 raise RuntimeError(
                     "NYI: querying is_contiguous inside of vmap for memory_format other than torch.contiguous_format: "
@@ -398,6 +399,13 @@ contiguous_format = MemoryFormat("contiguous_format")
 preserve_format = MemoryFormat("preserve_format")
 channels_last = MemoryFormat("channels_last")
 channels_last_3d = MemoryFormat("channels_last_3d")
+
+
+def demand_format(function: str, memory_format: Any) -> None:
+    """TypeError unless it is a memory format."""
+    if not isinstance(memory_format, MemoryFormat):
+        given = type(memory_format).__name__
+        raise TypeError(f"{function}(): argument 'memory_format' must be torch.memory_format, not {given}")
 
 
 def _index(dim: Any) -> int:

@@ -4,7 +4,8 @@ from functools import partial
 
 from torchlike._base.frames import warn
 from torchlike._core.dispatch.dispatch import call
-from torchlike._core.tensor.arguments import bools, without_grad
+from torchlike._core.tensor.arguments import bools, no_tensor, without_grad
+from torchlike._core.tensor.tensor import Tensor
 from torchlike._functions import host_samples as host
 from torchlike._functions._install import function
 from torchlike._functions.generator import draw, place_of
@@ -19,7 +20,9 @@ def _check(name, p, error=ValueError):
         raise error(f"dropout probability has to be between 0 and 1, but got {p} ({name})")
 
 
-def _drops_nothing(input, p, training):
+def _drops_nothing(name, input, p, training):
+    if not isinstance(input, Tensor):
+        raise no_tensor(name, "input", 0, input)
     return not training or p == 0 or not input.numel()
 
 
@@ -55,14 +58,14 @@ def dropout(input, p=0.5, training=True, inplace=False):
     """
     bools("dropout", training=training)
     _check("dropout", p)
-    if _drops_nothing(input, p, training):
+    if _drops_nothing("dropout", input, p, training):
         return input
     return _kept(input, p, inplace)
 
 
 def _of_channels(name, input, p, training, inplace):
     _check(name, p)
-    if _drops_nothing(input, p, training):
+    if _drops_nothing(name, input, p, training):
         return input
     if input.ndim < 2:
         raise RuntimeError(
@@ -137,7 +140,7 @@ def dropout3d(input, p=0.5, training=True, inplace=False):
 
 def _alpha(name, input, p, training, inplace, channels):
     _check(name, p)
-    if _drops_nothing(input, p, training):
+    if _drops_nothing(name, input, p, training):
         return input
     if channels and input.ndim < 2:
         raise RuntimeError(

@@ -382,7 +382,8 @@ def kl_div(input, target, size_average=None, reduce=None, reduction="mean", log_
 def soft_margin_loss(input, target, size_average=None, reduce=None, reduction="mean"):
     """``log(1 + exp(-target * input))`` with targets 1 and -1."""
     mode = _reduction(reduction, size_average, reduce)
-    if isinstance(target, Tensor) and target.requires_grad:
+    _tensors("soft_margin_loss", input=input, target=target)
+    if target.requires_grad:
         raise RuntimeError("soft_margin_loss is not differentiable with respect to 'target'; pass target.detach()")
     return call(ops.soft_margin_loss, (input, target), (mode,))
 
@@ -395,6 +396,7 @@ def poisson_nll_loss(input, target, log_input=True, full=False, size_average=Non
     Args:
         log_input: whether ``input`` is the logarithm of the rate. eps: added to a rate before its logarithm.
     """
+    _tensors("poisson_nll_loss", input=input, target=target)
     bools("poisson_nll_loss", log_input=log_input, full=full)
     mode = _reduction(reduction, size_average, reduce)
     if not log_input:

@@ -35,6 +35,7 @@ def cosine_similarity(x1, x2, dim=1, eps=1e-8):
     >>> torch.nn.functional.cosine_similarity(torch.ones(1, 2), torch.tensor([[0.0, 2.0]]))
     tensor([0.7071])
     """
+    _tensors("cosine_similarity", x1=x1, x2=x2)
     eps = as_float("cosine_similarity", "eps", eps)
     if not eps >= 0:
         raise RuntimeError(f"cosine_similarity: eps must be non-negative, got: {eps:g}")
@@ -47,6 +48,7 @@ def cosine_similarity(x1, x2, dim=1, eps=1e-8):
 
 def pairwise_distance(x1, x2, p=2.0, eps=1e-6, keepdim=False):
     """The p-norm of ``x1 - x2 + eps`` over the last dimension."""
+    _tensors("pairwise_distance", x1=x1, x2=x2)
     bools("pairwise_distance", keepdim=keepdim)
     _subtracted("pairwise_distance", x1, x2)
     op = similarity.pairwise_distance
@@ -103,6 +105,7 @@ def _hinge_embedding_loss(input, target, margin=1.0, reduction=0):
 
 def hinge_embedding_loss(input, target, margin=1.0, size_average=None, reduce=None, reduction="mean"):
     """The input where the target is 1, ``max(0, margin - input)`` where it is -1."""
+    _tensors("hinge_embedding_loss", input=input, target=target)
     return _hinge_embedding_loss(input, target, margin, _reduction(reduction, size_average, reduce))
 
 
