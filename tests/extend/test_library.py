@@ -600,3 +600,15 @@ def test_operators_for_triton_run_their_function():
         return f(x, 3), t.autograd.grad(f(x).sum(), x), f(t.ones(2, device="meta")).shape, z
 
     agree(script)
+
+
+def test_kernels_of_zero_tensors():
+    def run(t):
+        lib = fragment(t, "op(Tensor x, Tensor y) -> Tensor")
+        lib.impl("op", lambda x, y: x + y, "CPU")
+        lib.impl("op", lambda x, y: t.ones(2) * 7, "ZeroTensor")
+        zero, one = t._efficientzerotensor(2), t.ones(2)
+        told = [t._is_zerotensor(x) for x in (zero, zero.clone(), one, t.zeros(2))]
+        return [ops(t, lib).op(x, y) for x in (zero, one) for y in (zero, one)], zero, told
+
+    agree(run)

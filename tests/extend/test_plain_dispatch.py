@@ -249,6 +249,18 @@ def test_the_class_is_asked(code, policy):
     agree(run)
 
 
+@pytest.mark.parametrize("policy", ["sizes", "strides", None])
+@pytest.mark.parametrize("found", [True, None])
+def test_questions_that_are_operators_alone(policy, found):
+    def run(t):
+        seen: list = []
+        x, aten = asking(t, seen, policy, {"": found}), t.ops.aten
+        dense = aten.is_non_overlapping_and_dense.default(x)
+        return dense, aten.is_strides_like_format.default(x, t.channels_last), seen
+
+    agree(run)
+
+
 def test_no_answer_is_that_of_the_tensor():
     def run(t):
         x = asking(t, [], "sizes", {"": None})

@@ -146,6 +146,12 @@ _ASKED: dict[str, dict[str, Callable]] = {
 _METHODS = {name for methods in _ASKED.values() for name in methods}
 
 
+def answer_of(t: Any, func: Any, *args: Any) -> Any:
+    """What the class of ``t`` says to a question about its strides that is an operator alone; None if that answers."""
+    asked = t._ex is not None and "stride" in t._ex.get("asks", ()) and layer.takes(type(t))
+    return _answer(func, t, *args) if asked else None
+
+
 def _answerer(name: str, args: tuple) -> Any:
     """What answers the method ``name`` of the tensor ``args[0]`` in place of the method; None if that does."""
     t = args[0] if args else None

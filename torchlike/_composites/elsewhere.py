@@ -11,6 +11,7 @@ from torchlike._composites._register import made
 from torchlike._core.dispatch.bind import FUNCTIONS
 from torchlike._core.dispatch.dispatch import call
 from torchlike._core.tensor.tensor import Tensor
+from torchlike._core.tensor.zero_tensor import marked
 from torchlike._decl.function_schema import parse_schema
 from torchlike._functions.fake_quantization import as_number
 from torchlike._ops import fake_quantization
@@ -57,8 +58,8 @@ def _check_errors(info: Tensor, api_name: str, *, is_matrix: bool) -> None:
 
 made("_efficientzerotensor(SymInt[] size, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, "
      "bool? pin_memory=None) -> Tensor")(
-    lambda size, *, dtype=None, layout=None, device=None, pin_memory=None: _new["zeros"](
-        size, dtype=dtype, device=device
+    lambda size, *, dtype=None, layout=None, device=None, pin_memory=None: marked(
+        _new["zeros"](size, dtype=dtype, device=device)
     )
 )  # fmt: skip
 made("_to_sparse(Tensor self, *, Layout? layout=None, int[2]? blocksize=None, int? dense_dim=None) -> Tensor")(

@@ -4,12 +4,14 @@ from typing import Any
 
 import torchlike._base.dtypes as dtypes
 from torchlike import _checks, linalg
+from torchlike._aten import size_policy
 from torchlike._aten.packets import ops
 from torchlike._base.result_layouts import suggests_channels_last
 from torchlike._composites._register import made, mapped
 from torchlike._core.dispatch.bind import FUNCTIONS
 from torchlike._core.dispatch.dispatch import call
 from torchlike._core.tensor.tensor import channels_last, channels_last_3d
+from torchlike._core.tensor.zero_tensor import is_zero
 from torchlike._decl.function_schema import code_of
 from torchlike._ops.upsample import interpolate
 from torchlike.nn import functional
@@ -30,7 +32,7 @@ made("_dim_arange(Tensor like, int dim) -> Tensor")(
     lambda like, dim: FUNCTIONS["arange"](like.shape[dim], device=like.device)
 )
 made("len.Tensor(Tensor t) -> int")(len)
-made("_is_zerotensor(Tensor self) -> bool")(lambda self: False)
+made("_is_zerotensor(Tensor self) -> bool")(is_zero)
 made("_has_same_storage_numel(Tensor self, Tensor other) -> bool")(
     lambda self, other: self.untyped_storage().nbytes() == other.untyped_storage().nbytes()
 )
@@ -38,9 +40,12 @@ made("_has_same_storage_numel(Tensor self, Tensor other) -> bool")(
 
 @made("is_non_overlapping_and_dense(Tensor self) -> bool")
 def _dense(self: Any) -> bool:
-    expected = 1
-    for stride, size in sorted((s, n) for s, n in zip(self.stride(), self.shape, strict=True) if n != 1):
-        if stride != expected and self.numel():
+    found = size_policy.answer_of(self, ops.aten.is_non_overlapping_and_dense.default)
+    if found is not None:
+        return found
+    expected, layout = 1, self._layout
+    for stride, size in sorted((s, n) for s, n in zip(layout.strides, layout.shape, strict=True) if n != 1):
+        if stride != expected and 0 not in layout.shape:
             return False
         expected *= size
     return True
@@ -48,8 +53,11 @@ def _dense(self: Any) -> bool:
 
 @made("is_strides_like_format(Tensor self, MemoryFormat memory_format) -> bool")
 def _strides_like(self: Any, memory_format: Any) -> bool:
+    found = size_policy.answer_of(self, ops.aten.is_strides_like_format.default, memory_format)
+    if found is not None:
+        return found
     dims = {channels_last: 4, channels_last_3d: 5}.get(memory_format)
-    return self.dim() == dims and suggests_channels_last(self._layout)
+    return len(self._layout.shape) == dims and suggests_channels_last(self._layout)
 
 
 def _code(*args: Any) -> int:

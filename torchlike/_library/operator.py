@@ -20,6 +20,7 @@ from torchlike._core.dispatch.dispatch_keys import DEVICES
 from torchlike._core.overrides import torch_function
 from torchlike._core.tensor.mutation import bump
 from torchlike._core.tensor.tensor import Tensor
+from torchlike._core.tensor.zero_tensor import is_zero
 from torchlike._decl.function_schema import FunctionSchema
 from torchlike._library import derivative, fake_impl, keys, numpy_views, results, traced
 from torchlike._library.binding import Binder, tensors
@@ -156,7 +157,8 @@ class Operator:
         place = _place(given, (*args, *kwargs.values()))
         if place == "meta":
             return results.checked(self.schema, self.run_fake(args, kwargs))
-        kernel = self.kernel_for(keys.of_device(place))
+        zero = "ZeroTensor" in self.kernels and any(map(is_zero, given))
+        kernel = self.kernel_for("ZeroTensor" if zero else keys.of_device(place))
         if traced.is_traced(given):
             out = traced.run(self, kernel, args, kwargs)
         elif self.schema.is_mutable:

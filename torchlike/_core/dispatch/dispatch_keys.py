@@ -14,11 +14,13 @@ DEVICES = {
 EXPLICIT, IMPLICIT = "CompositeExplicitAutograd", "CompositeImplicitAutograd"
 AUTOGRAD = {"Autograd", "AutogradOther", *(f"Autograd{k}" for k in DEVICES.values())}
 AUTOCAST = {f"Autocast{k}" for k in DEVICES.values()}
-USED = {*DEVICES.values(), EXPLICIT, IMPLICIT, *AUTOGRAD, *AUTOCAST, "CompositeExplicitAutogradNonFunctional"}
+USED = {
+    *DEVICES.values(), EXPLICIT, IMPLICIT, *AUTOGRAD, *AUTOCAST, "CompositeExplicitAutogradNonFunctional", "ZeroTensor",
+}  # fmt: skip
 # Layers that have no counterpart here, or whose kernels do not come through a Library.
 UNUSED = {
     "ADInplaceOrView", "BackendSelect", "Python", "PythonDispatcher", "PreDispatch", "PythonTLSSnapshot",
-    "Functionalize", "Conjugate", "Negative", "ZeroTensor", "Tracer", "FuncTorchBatched", "FuncTorchGradWrapper",
+    "Functionalize", "Conjugate", "Negative", "Tracer", "FuncTorchBatched", "FuncTorchGradWrapper",
     "FuncTorchVmapMode", "FuncTorchBatchedDecomposition", "Batched", "VmapMode", "BatchedNestedTensor",
     "AutogradFunctionality", "FuncTorchDynamicLayerFrontMode", "FuncTorchDynamicLayerBackMode", "AutogradNestedTensor",
     "NestedTensor", "NestedTensorCPU", "NestedTensorCUDA", "Dense", "Quantized", "QuantizedCPU", "QuantizedCUDA",
