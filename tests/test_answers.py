@@ -6,7 +6,7 @@ import time
 import jax
 import pytest
 import torch
-from both import attempt
+from both import agree, attempt
 
 import torchlike
 
@@ -300,6 +300,19 @@ def test_what_a_profile_tells(tmp_path):
     prof.export_chrome_trace(tmp_path / "trace.json")
     events = json.loads((tmp_path / "trace.json").read_text())["traceEvents"]
     assert {"cpu_op", "user_annotation", "kernel"} <= {event["cat"] for event in events}
+
+
+def test_events_come_as_they_began():
+    def f(t):
+        x, P = t.ones(3), t.autograd.profiler
+        with P.profile() as prof, P.record_function("outer"):
+            y = x * 2
+            with P.record_function("inner"):
+                y - x
+        names = [event.name for event in prof.function_events]
+        return [name for name in names if name in ("outer", "inner", "aten::mul", "aten::sub")]
+
+    agree(f)
 
 
 def test_compilations_are_told_apart():

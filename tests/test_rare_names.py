@@ -594,3 +594,25 @@ def test_the_older_aminmax_warns():
         ]
     finally:
         torchlike.set_warn_always(False)
+
+
+def test_gradients_that_are_none():
+    def f(t):
+        seen = []
+
+        class Told(t.autograd.Function):
+            @staticmethod
+            def forward(ctx, x):
+                ctx.set_materialize_grads(False)
+                return x.clone()
+
+            @staticmethod
+            def backward(ctx, grad):
+                seen.append(grad)
+                return grad
+
+        x = t.ones(1, requires_grad=True)
+        t._C._functions.UndefinedGrad()(Told.apply(x)).backward()
+        return seen, x.grad, t.onnx.producer_name, t.onnx.producer_version
+
+    agree(f)

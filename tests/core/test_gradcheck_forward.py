@@ -293,3 +293,29 @@ def test_a_backward_without_derivative_forwards():
         return summary(attempt(lambda: gradgradcheck(t, Square.apply, real(t), real(t), **SECOND)))
 
     agree(script)
+
+
+@pytest.mark.parametrize("needed", [(True, True), (True, False), (False, True)])
+@pytest.mark.parametrize("undefined", [False, True])
+@pytest.mark.parametrize("batched", [False, True])
+def test_how_often_the_rule_is_called(needed, undefined, batched):
+    def f(t):
+        calls = []
+
+        class Twice(t.autograd.Function):
+            @staticmethod
+            def forward(ctx, x, y):
+                return x.clone(), y.clone()
+
+            @staticmethod
+            def jvp(ctx, x, y):
+                calls.append(1)
+                return x, y
+
+        inputs = [t.ones(1, dtype=t.float64, requires_grad=yes) for yes in needed]
+        t.autograd.gradcheck(Twice.apply, inputs, check_forward_ad=True, check_undefined_grad=undefined,
+                             check_backward_ad=False, check_batched_grad=False,
+                             check_batched_forward_grad=batched)  # fmt: skip
+        return len(calls)
+
+    agree(f)

@@ -163,6 +163,10 @@ REFUSED = [
     "F.huber_loss(t.ones(2), t.ones(2), delta=float('nan'))",
     "F.smooth_l1_loss(t.ones(2), t.ones(2), beta=float('nan'))",
     "t.trapezoid(t.ones(2) > 0)",
+    "t.trapezoid(t.ones(3, 3), t.ones(1, 3, 3))",
+    "t.addcdiv(t.ones(2), t.ones(2, dtype=t.int64), t.ones(2, dtype=t.uint8))",
+    "t.ones(2).addcdiv_(t.ones(2) > 0, t.ones(2, dtype=t.uint8))",
+    "t.cumulative_trapezoid(t.ones(3), t.ones(2, 3))",
     "t.cumulative_trapezoid(t.ones(2) > 0, t.ones(2))",
     "t.ones(3, requires_grad=True).scatter(0, t.tensor([0]), 2.0, reduce='add').sum().backward()",
     "t.ones(3, requires_grad=True).scatter(0, t.tensor([0]), 2.0, reduce='multiply').sum().backward()",
@@ -489,6 +493,16 @@ TAKEN = [
         for x in ("", ", dx=2", ", dx=0.5", ", t.tensor([9, 3, 5], dtype=t.uint8)", ", t.tensor([0.5, 2, 3])")
     ],
     "t.trapezoid(t.tensor([float('inf'), 1, 1])).isnan()",
+    *[
+        case.format(x=f"t.tensor([[1, 2]], dtype=t.{a})", y=f"t.tensor([[2, 1]], dtype=t.{b})")
+        for case in (
+            "t.ones(1, dtype=F.cosine_embedding_loss({x}, {y}, t.ones(1)).dtype) / 3",
+            "t.ones(1, dtype=F.poisson_nll_loss({x}, {y}).dtype) / 3",
+            "t.ones(1, dtype=F.poisson_nll_loss({x}, {y}, log_input=False, full=True).dtype) / 3",
+            "t.ones(1, dtype=t.addcdiv({x}, {x}, {y} / 1).dtype) / 3",
+        )
+        for a, b in (("int64", "float16"), ("bfloat16", "int32"), ("uint8", "float64"), ("int64", "int64"))
+    ],
     "t.linalg.norm(input=t.ones(2, 2), ord=1)",
     "t.linalg.eigvalsh(x=t.eye(2))",
     "t.linalg.lstsq(input=t.eye(2), b=t.eye(2)).solution",

@@ -43,7 +43,7 @@ x.quantile(0.4, 1, interpolation="lower") | x.quantile(0.4, 1, interpolation="hi
 x.quantile(0.4, 1, interpolation="midpoint") | x.quantile(0.4, 1, interpolation="nearest")
 t.trapezoid(x)
 t.trapezoid(x, dx=0.5, dim=0) | t.trapezoid(x, x * x, dim=1) | t.trapezoid(x, x[0, :, 0], dim=1)
-t.trapz(x, dim=1)
+t.trapz(x, dim=1) | t.trapezoid(x[0, :2], x * x, dim=0) | t.cumulative_trapezoid(x[0, :2], x * x, dim=0)
 t.cumulative_trapezoid(x, dim=1) | t.cumulative_trapezoid(x, x[0, 0], dim=2) | x.T.sort(0)
 x[::2].cumsum(1)"""
 

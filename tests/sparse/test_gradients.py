@@ -115,6 +115,15 @@ def test_saved_tensor_changed():
     same(f, refuses=True)
 
 
+def test_what_nodes_saved():
+    def f(t):
+        x, m = leaf(S(t)), leaf(M(t))
+        product, same_twice = (x @ m).grad_fn, (x * x).grad_fn
+        return [product._saved_self, product._saved_mat2, same_twice._saved_self, hasattr(same_twice, "_saved_mat")]
+
+    same(f)
+
+
 def test_gradcheck():
     x = S(torchlike, torchlike.float64).requires_grad_()
     m = torchlike.rand(3, 2, dtype=torchlike.float64, requires_grad=True)

@@ -82,6 +82,31 @@ def int_to_float(bound: dict[str, Any], names: Iterable[str], avals: Mapping[str
     _cast(bound, names, dtype)
 
 
+def _floats_of(count: int | None) -> Policy:
+    """As ``promote``, after integers and bools among the first ``count`` tensors became floats by themselves."""
+
+    def cast(bound: dict[str, Any], names: Iterable[str], avals: Mapping[str, Any]) -> None:
+        names, known = list(names), dict(avals)
+        for name in names[:count]:
+            if not jnp.issubdtype(bound[name].dtype, jnp.inexact):
+                _cast(bound, [name], get_default_dtype())
+                known[name] = bound[name]
+        promote(bound, names, known)
+
+    return cast
+
+
+def of_quotient(bound: dict[str, Any], names: Iterable[str], avals: Mapping[str, Any]) -> None:
+    """As ``promote``; of three tensors the second and third may not both be integers, which are not divided."""
+    _, *parts = names = list(names)
+    if not any([jnp.issubdtype(bound[name].dtype, jnp.inexact) for name in parts]):
+        raise RuntimeError(
+            "Integer division with addcdiv is no longer supported; convert the tensors with .to(torch.float32), "
+            "or use input + value * torch.div(tensor1, tensor2, rounding_mode='trunc')"
+        )
+    promote(bound, names, avals)
+
+
 def bool_to_int(bound: dict[str, Any], names: Iterable[str], avals: Mapping[str, Any]) -> None:
     """As ``promote``, with bool and integers widened to int64 (sum, prod and their like)."""
     dtype = common_dtype(list(_present(avals, names)))
@@ -97,6 +122,7 @@ def same(bound: dict[str, Any], names: Iterable[str], avals: Mapping[str, Any]) 
 
 POLICIES: dict[str, Policy] = {
     "promote": promote, "int_to_float": int_to_float, "bool_to_int": bool_to_int, "same": same,
+    "of_quotient": of_quotient, "each_int_to_float": _floats_of(None), "first_int_to_float": _floats_of(1),
 }  # fmt: skip
 
 

@@ -437,7 +437,7 @@ def hinge_embedding_loss(self, target, margin):
 @by_reduction(
     "cosine_embedding_loss(Tensor input1, Tensor input2, Tensor target, float margin=0.) -> Tensor",
     "AddBackward",
-    dtype="int_to_float",
+    dtype="each_int_to_float",
     policy="input1 input2",
     autocast="fp32",
     apart="target",
@@ -469,7 +469,7 @@ def _poisson(name, node, log_input, full):
     @by_reduction(
         f"{name}(Tensor input, Tensor target, float eps) -> Tensor",
         node,
-        dtype="int_to_float",
+        dtype="first_int_to_float",
         autocast="fp32",
         apart="" if log_input else "input",
     )

@@ -267,13 +267,12 @@ def _by_x(name, y, x, dim, total):
         x = x.reshape((1,) * (y.ndim - x.ndim) + x.shape)
     if not x.ndim:
         x = x.reshape((1,) * y.ndim)
-    (left, right), (low, high) = _ends(x, axis_of(dim, x.ndim)), _ends(y, axis)
+    (left, right), (low, high) = _ends(x, axis if x.ndim > y.ndim else axis_of(dim, x.ndim)), _ends(y, axis)
     pair, width = low + high, right - left  # in their own dtypes, which may wrap
     broadcast_shapes(pair.shape, width.shape)
     common = common_dtype((pair, width)).np
     area = pair.astype(common) * width.astype(common)
-    axis -= y.ndim
-    return _halved(_sum(area, axis) if total else _accumulated(area, area.ndim + axis))
+    return _halved(_sum(area, axis) if total else _accumulated(area, axis))
 
 
 def _integral(name, total, doc):

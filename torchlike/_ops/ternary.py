@@ -323,7 +323,7 @@ def addcmul(self, tensor1, tensor2, value):
 
 @pointwise(
     "addcdiv(Tensor self, Tensor tensor1, Tensor tensor2, *, Scalar value=1) -> Tensor",
-    dtype="promote",
+    dtype="of_quotient",
     held="value:wide",
     numbers="",
     vjp={
@@ -340,10 +340,5 @@ def addcdiv(self, tensor1, tensor2, value):
     >>> torch.addcdiv(torch.ones(2), torch.tensor([1.0, 2.0]), torch.tensor([2.0, 4.0]), value=2)
     tensor([2., 2.])
     """
-    if kind(self) in "bi":
-        raise RuntimeError(
-            "Integer division with addcdiv is no longer supported; convert the tensors with .to(torch.float32), "
-            "or use input + value * torch.div(tensor1, tensor2, rounding_mode='trunc')"
-        )
     value = _value(value, self)
     return widely(lambda a, b, c: a + quotient(_scaled(value, b), c), *broadcast("addcdiv", self, tensor1, tensor2))

@@ -59,6 +59,7 @@ class Recorder:
         set_modes(tuple(mode for mode in state.dispatch_modes if mode is not self))
         with _lock:
             _active.remove(self)
+        self.events.sort(key=lambda event: (event.time_range.start, -event.time_range.end))  # the outer ones first
 
     def _stack(self) -> list[FunctionEvent]:
         if not hasattr(self._open, "stack"):

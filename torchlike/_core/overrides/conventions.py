@@ -72,7 +72,7 @@ __class__ __copy__ __getattr__ __getattribute__ __hash__ __init__ __init_subclas
 __numpy_dtype__ __setattr__ __setstate__ __sizeof__ __str__ __torch_function__ __torch_dispatch__ as_subclass jax
 """.split())  # fmt: skip
 _PRIVATE = frozenset("""
-_backward_hooks _base _cdata _coalesced_ _conj _grad _grad_fn _indices _is_view _neg_view _nnz
+_backward_hooks _base _cdata _coalesced_ _conj _grad _grad_fn _indices _is_view _is_zerotensor _neg_view _nnz
 _post_accumulate_grad_hooks _values _version
 """.split())  # fmt: skip
 # Functions of tensors that PyTorch does not list as overridable, though most are.

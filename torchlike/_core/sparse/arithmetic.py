@@ -156,7 +156,7 @@ def _mul(ctx: Any, self: Any, other: Any) -> Tensor:
         of_self = _to_number(grad * _conjugate(other), alone[0]) if left else None
         return [of_self, _to_number(grad * _conjugate(self), alone[1]) if right else None]
 
-    ctx.saves(back, self if right else None, other if left else None)
+    ctx.saves(back, self=self if right else None, other=other if left else None)
     return _product(self, other)
 
 

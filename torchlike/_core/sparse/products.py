@@ -105,7 +105,7 @@ def _mm(ctx: Any, self: Tensor, mat2: Tensor) -> Tensor:
     def back(grad: Tensor, self: Any, mat2: Any) -> list[Any]:
         return [grad.mm(adjoint(mat2)) if left else None, adjoint(self).mm(grad) if right else None]
 
-    ctx.saves(back, self if right else None, mat2 if left else None)
+    ctx.saves(back, self=self if right else None, mat2=mat2 if left else None)
     return multiplied(None, self, mat2)
 
 
@@ -148,7 +148,7 @@ def _addmm(ctx: Any, self: Tensor, mat1: Tensor, mat2: Tensor, beta: Any = None,
             None,
         ]
 
-    ctx.saves(back, mat1 if right else None, mat2 if left else None)
+    ctx.saves(back, mat1=mat1 if right else None, mat2=mat2 if left else None)
     return _scaled_sum(self, mat1, mat2, beta, alpha, "addmm")
 
 
@@ -182,7 +182,7 @@ def _mv(ctx: Any, self: Tensor, vec: Tensor) -> Tensor:
     def back(grad: Tensor, self: Any, vec: Any) -> list[Any]:
         return [grad.outer(_conjugate(vec)) if left else None, adjoint(self).mv(grad) if right else None]
 
-    ctx.saves(back, self if right else None, vec if left else None)
+    ctx.saves(back, self=self if right else None, vec=vec if left else None)
     return multiplied(None, self, vec.unsqueeze(1), "mv").squeeze(1)
 
 
@@ -203,7 +203,7 @@ def _addmv(ctx: Any, self: Tensor, mat: Tensor, vec: Tensor, beta: Any = None, a
             None,
         ]
 
-    ctx.saves(back, mat if right else None, vec if left else None)
+    ctx.saves(back, mat=mat if right else None, vec=vec if left else None)
     column = self.expand(mat.shape[0]).unsqueeze(1)
     return _scaled_sum(column, mat, vec.unsqueeze(1), beta, alpha, "addmv").squeeze(1)
 
@@ -221,7 +221,7 @@ def _bmm(ctx: Any, self: Tensor, mat2: Tensor) -> Tensor:
         of_self = grad.bmm(_conjugate(mat2).transpose(1, 2)) if left else None
         return [of_self, _conjugate(self.transpose(1, 2)).bmm(grad) if right else None]
 
-    ctx.saves(back, self if right else None, mat2 if left else None)
+    ctx.saves(back, self=self if right else None, mat2=mat2 if left else None)
     v.demand_within()
     base = zeros((v.shape[0], v.shape[1], mat2.shape[2]), mat2)
     return kernels.batched_product(base, v.indices, v.values, mat2)
@@ -242,7 +242,7 @@ def sparse_addmm(ctx: Any, self: Tensor, mat1: Tensor, mat2: Tensor, beta: Any, 
             None,
         ]
 
-    ctx.saves(back, mat1 if left or right else None, mat2 if left else None)
+    ctx.saves(back, mat1=mat1 if left or right else None, mat2=mat2 if left else None)
     return _scaled_sum(self, mat1, mat2, beta, alpha, "addmm")
 
 

@@ -49,14 +49,24 @@ def rule(*names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
 class SparseNode(custom_function.CustomNode):
     """The node of a call with sparse tensors; a class of its own for each name."""
 
-    __slots__ = ("_back",)
+    __slots__ = ("_back", "_named")
     _fills = False
     _forward_cls = SimpleNamespace(clear_saved_tensors_on_access=False, boxed_grads_call=False)
     _back: Callable[..., Any]
+    _named: tuple[str, ...]
 
-    def saves(self, backward: Callable[..., Any], *tensors: Tensor | None) -> None:
-        """Let ``backward(grad, *tensors)`` give the gradients."""
-        self._back, self.to_save = backward, tensors
+    def saves(self, backward: Callable[..., Any], /, *tensors: Tensor | None, **named: Tensor | None) -> None:
+        """Let ``backward(grad, *tensors)`` give the gradients; those with names are seen as ``_saved_<name>``."""
+        self._back, self.to_save, self._named = backward, (*tensors, *named.values()), (*named,)
+
+    def __getattr__(self, name: str) -> Any:
+        prefix, _, field = name.partition("_saved_")
+        if prefix or not field or field not in self._named:
+            raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
+        return self.saved_tensors[self._named.index(field)]
+
+    def __dir__(self) -> list[str]:
+        return [*super().__dir__(), *[f"_saved_{name}" for name in getattr(self, "_named", ())]]
 
     def _get_user_fn(self) -> Callable[..., Any]:
         return lambda node, grad: tuple(node._back(grad, *node.saved_tensors))

@@ -279,6 +279,10 @@ class Tensor(TensorBase, Methods):
             placed(self)
         return self._diff is not None
 
+    def _is_zerotensor(self) -> bool:
+        """Whether ``torch._efficientzerotensor()`` made it, and nothing has changed it."""
+        return self._ex is not None and self._ex.get("zero") == getattr(self._vc, "version", 0)
+
     @property
     def _base(self) -> Tensor | None:
         if CAPTURES:

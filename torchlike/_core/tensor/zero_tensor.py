@@ -8,10 +8,10 @@ from torchlike._core.tensor.tensor import Tensor
 
 def marked(t: Tensor) -> Tensor:
     """``t``, whose numbers are 0, as a zero tensor."""
-    extras_of(t)["zero"] = t._version
+    extras_of(t)["zero"] = getattr(t._vc, "version", 0)
     return t
 
 
 def is_zero(t: Any) -> bool:
     """Whether ``t`` was made as a zero tensor and is what it was."""
-    return isinstance(t, Tensor) and t._ex is not None and t._ex.get("zero") == t._version
+    return isinstance(t, Tensor) and t._is_zerotensor()

@@ -295,7 +295,7 @@ def lp_pool3d(input, norm_type, kernel_size, stride=None, ceil_mode=False):
 def _unpool_size(n, input, kernel_size, stride, padding, output_size):
     as_tuple = lambda x: tuple(x) if isinstance(x, list | tuple) else (x,) * n  # noqa: E731
     kernel, pad = as_tuple(kernel_size), as_tuple(padding)
-    stride = kernel if stride is None or stride == [] or stride == () else as_tuple(stride)
+    stride = kernel if stride is None or isinstance(stride, list | tuple) and not stride else as_tuple(stride)
     sizes = zip(input.shape[-n:], stride, pad, kernel, strict=True)
     usual = [(size - 1) * s - 2 * p + k for size, s, p, k in sizes]
     if output_size is None:
