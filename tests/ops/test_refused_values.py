@@ -500,6 +500,7 @@ TAKEN = [
             "t.ones(1, dtype=F.poisson_nll_loss({x}, {y}).dtype) / 3",
             "t.ones(1, dtype=F.poisson_nll_loss({x}, {y}, log_input=False, full=True).dtype) / 3",
             "t.ones(1, dtype=t.addcdiv({x}, {x}, {y} / 1).dtype) / 3",
+            "t.ones(1, dtype=t.addr({x}[0, 0], {y}[0], {y}[0]).dtype) / 3",
         )
         for a, b in (("int64", "float16"), ("bfloat16", "int32"), ("uint8", "float64"), ("int64", "int64"))
     ],

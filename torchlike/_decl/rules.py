@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -74,6 +75,13 @@ def promote(bound: dict[str, Any], names: Iterable[str], avals: Mapping[str, Any
     _cast(bound, names, dtype)
 
 
+def promote_types(bound: dict[str, Any], names: Iterable[str], avals: Mapping[str, Any]) -> None:
+    """As ``promote``; a 0-dim tensor counts as the others do."""
+    names = list(names)
+    dtype = functools.reduce(promotion.promote_types, [from_np(bound[name].dtype) for name in names])
+    _cast(bound, names, dtype)
+
+
 def int_to_float(bound: dict[str, Any], names: Iterable[str], avals: Mapping[str, Any]) -> None:
     """Cast the tensors to their common dtype, integers and bools to the default dtype."""
     dtype = common_dtype(list(_present(avals, names)))
@@ -122,7 +130,8 @@ def same(bound: dict[str, Any], names: Iterable[str], avals: Mapping[str, Any]) 
 
 POLICIES: dict[str, Policy] = {
     "promote": promote, "int_to_float": int_to_float, "bool_to_int": bool_to_int, "same": same,
-    "of_quotient": of_quotient, "each_int_to_float": _floats_of(None), "first_int_to_float": _floats_of(1),
+    "promote_types": promote_types, "of_quotient": of_quotient, "each_int_to_float": _floats_of(None),
+    "first_int_to_float": _floats_of(1),
 }  # fmt: skip
 
 

@@ -457,7 +457,7 @@ def baddbmm(self, batch1, batch2, beta, alpha):
 
 @blend(
     "addr(Tensor self, Tensor vec1, Tensor vec2, *, Scalar beta=1, Scalar alpha=1) -> Tensor",
-    dtype="promote",
+    dtype="promote_types",
     held="beta alpha",
     out="cast after",
     saved="alpha beta vec1 vec2",
