@@ -115,6 +115,14 @@ def test_saved_tensor_changed():
     same(f, refuses=True)
 
 
+def test_dense_by_sparse_has_no_gradient_of_the_dense():
+    def f(t):
+        x = leaf(t.ones(2, 2))
+        t.sparse.addmm(t.ones(2, 3), x, S(t).to_sparse_csr()).sum().backward()
+
+    same(f, refuses=True)
+
+
 def test_what_nodes_saved():
     def f(t):
         x, m = leaf(S(t)), leaf(M(t))

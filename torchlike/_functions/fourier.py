@@ -40,7 +40,7 @@ def given_n(name, input, s, dim, norm):
             f"When given, dim and shape arguments must have the same length ({name}(): s={list(sizes)}, "
             f"dim={list(dims)})"
         )
-    if sizes is not None and len(sizes) > ndim:
+    if dims is None and sizes is not None and len(sizes) > ndim:
         raise RuntimeError(f"Got shape with {len(sizes)} values but input tensor only has {ndim} dimensions.")
     if dims is None:
         dims = range(0 if sizes is None else ndim - len(sizes), ndim)

@@ -233,6 +233,11 @@ def sparse_addmm(ctx: Any, self: Tensor, mat1: Tensor, mat2: Tensor, beta: Any, 
     shape = tuple(self.shape)
 
     def back(grad: Tensor, mat1: Any, mat2: Any) -> list[Any]:
+        if left and value(mat1) is None:
+            raise RuntimeError(
+                "sparse_addmm_sparse_backward: unsupported combination of layouts, grad: Strided, mat1: Strided, mat2: "
+                f"{layout_name(mat2)}; torch.addmm() has a gradient there"
+            )
         of_mat1 = masked_product(grad, adjoint(mat2), mat1) * alpha if left else None
         return [
             _spread_back(grad, shape) * beta,
