@@ -1,4 +1,4 @@
-"""Methods of a group with options, its store, queues of stores, hooks of gradients by name.
+"""Methods of a group with options, its store, queues of stores, hooks of gradients by name, and whole parameters.
 
 A script for PyTorch and torchlike:
 
@@ -17,6 +17,7 @@ import ranks
 
 t = importlib.import_module(sys.argv[1])
 d, nn = t.distributed, t.nn
+fsdp = importlib.import_module(f"{sys.argv[1]}.distributed.fsdp")
 hooks = importlib.import_module(f"{sys.argv[1]}.distributed.algorithms.ddp_comm_hooks")
 warnings.simplefilter("ignore")
 CASES = {}
@@ -216,6 +217,31 @@ def the_processes_of_a_mesh(rank):
     model = nn.parallel.DistributedDataParallel(filled(), device_mesh=line)
     both = said(lambda: nn.parallel.DistributedDataParallel(filled(), process_group=d.group.WORLD, device_mesh=line))
     return trained(model, rank), both, said(lambda: nn.parallel.DistributedDataParallel(filled(), device_mesh=grid))
+
+
+def facts(model):
+    return [(type(p).__name__, list(p.shape), p.is_leaf, p.requires_grad) for p in model.parameters()]
+
+
+@case
+def what_unshard_gives(rank):
+    model, told = nn.Sequential(nn.Linear(3, 4), nn.Linear(4, 2)), []
+    with t.no_grad():
+        for p in model.parameters():
+            p.copy_(t.arange(p.numel()).reshape(p.shape) / 7)
+    fsdp.fully_shard(model[0])
+    fsdp.fully_shard(model)
+    model.unshard()
+    told += [facts(model), [type(v).__name__ for v in model.state_dict().values()], facts(model)]
+    for m in (model[0], model):
+        m.unshard()
+    with t.no_grad():
+        model[0].weight.add_(1)
+    told += [facts(model), [p.tolist() for p in model.parameters()]]
+    y = model(t.ones(2, 3) * (rank + 1)).sum()
+    y.backward()
+    grads = [p.grad.full_tensor().tolist() for p in model.parameters()]
+    return told, y.item(), grads, facts(model), [p.full_tensor().tolist() for p in model.parameters()]
 
 
 if __name__ == "__main__":

@@ -67,7 +67,8 @@ class _State:
 
     Attributes:
         owned: (module, name, how) of each. cut: the parameters while they are brought together by hand, else None.
-        values: what they were then, whole. kept: whether they stay so when forward is called.
+        values: what they were then, whole. through: the whole ones that backward goes through, where those that the
+            modules have are leaves. kept: whether they stay so when forward is called.
         scales: by what gradients are multiplied that have been averaged.
         reduces: whether gradients are reduced over processes now, in several respects; else in a later backward.
         joint: whether all have gradients where one has.
@@ -78,6 +79,7 @@ class _State:
         self.owned: list[tuple[Module, str, Gathering]] = []
         self.cut: list[Any] | None = None
         self.values: list[Any] = []
+        self.through: list[Any] = []
         self.kept = False
         self.scales: list[Any] = []
         self.reduces: dict[str, bool] = {}
@@ -100,6 +102,25 @@ class _State:
             wholes = all_gathered(cut, hows)
             self.put(wholes)
             self.cut, self.values = cut, [value_of(whole) for whole in wholes]
+
+    def open(self) -> None:
+        """Let the modules have whole parameters, which are leaves of the same memory as those that forward takes."""
+        if self.cut is None:
+            self.bring()
+            assert self.cut is not None
+            self.through = self.present()
+            pairs = zip(self.through, self.cut, strict=True)
+            leaves = {id(w): Parameter(w.detach(), p.requires_grad) for w, p in pairs}
+            self.put([leaves[id(w)] for w in self.through])
+
+    def close(self) -> None:
+        """Let the modules have the cut parameters again."""
+        if self.cut is not None:
+            self.put(self.cut)
+            self._forget()
+
+    def _forget(self) -> None:
+        self.cut, self.values, self.through = None, [], []
 
     def write_back(self) -> None:
         """Let the cut parameters have what was written to the whole ones since they were brought together."""
@@ -129,7 +150,7 @@ class _State:
     def _gathered(self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         cut, hows = self.present() if self.cut is None else self.cut, self.hows()
         wholes = self._ahead(cut) or all_gathered(cut, hows, self.joint)
-        self.cut, self.values = None, []
+        self._forget()
         self.put(wholes)
         try:
             with saving(wholes, cut, hows, self.reshard), surrounded(functools.partial(self._again, cut)):
@@ -154,7 +175,7 @@ class _State:
 
     def _ahead(self, cut: list[Any]) -> list[Any]:
         """The whole parameters that ``unshard`` has brought together, if backward can go through them where it must."""
-        found = [] if self.cut is None else self.present()
+        found = [] if self.cut is None else self.through or self.present()
         lost = state_of_thread.grad and any(p.requires_grad > w.requires_grad for p, w in zip(cut, found, strict=False))
         return [] if lost else found
 
@@ -165,16 +186,21 @@ class FSDPModule:
     _fsdp: _State
 
     def unshard(self, async_op: bool = False) -> UnshardHandle | None:
-        """Bring the parameters of this module together until :meth:`reshard`, or the end of its next forward."""
-        self._fsdp.bring()
+        """Bring the parameters of this module together until :meth:`reshard`, or the end of its next forward.
+
+        They are plain parameters then; what is written to them lasts as long. ``state_dict`` cuts them again.
+        """
+        self._fsdp.open()
         return UnshardHandle() if async_op else None
 
     def reshard(self) -> None:
         """Let each device hold its part of the parameters again."""
-        state = self._fsdp
-        if state.cut is not None:
-            state.put(state.cut)
-            state.cut, state.values = None, []
+        self._fsdp.close()
+
+    def _save_to_state_dict(self, *args: Any, **kwargs: Any) -> None:
+        if self._fsdp.through:
+            self.reshard()
+        super()._save_to_state_dict(*args, **kwargs)  # type: ignore[misc]
 
     def set_reshard_after_forward(self, reshard_after_forward: bool, recurse: bool = True) -> None:
         """Whether backward brings parameters together again, rather than keep them."""
