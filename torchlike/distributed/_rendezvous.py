@@ -14,6 +14,7 @@ from jax._src.clusters.slurm_cluster import SlurmCluster
 _NEEDED = {"tcp": ("rank", "world_size"), "file": ("rank", "world_size")}
 _KEY = "torchlike/rendezvous"
 HANDLERS: dict[str, Any] = {}  # {scheme of a URL: what a user has registered for it}
+_POD_PORT = 8482  # at which hosts of a TPU pod meet, as jax's do
 SERVICE = "TORCHLIKE_SERVICE"  # host:port of jax's coordination service that a launcher keeps
 
 
@@ -98,24 +99,43 @@ def _demand_rank(rank: int, size: int) -> None:
 
 
 def of_environment(rank: int = -1, world_size: int = -1) -> World:
-    """The world that the variables of a launcher, or of Slurm, tell."""
-    slurm = "RANK" not in os.environ and SlurmCluster.is_env_present() and int(os.environ.get("SLURM_NTASKS", "1")) > 1
-    if slurm:
-        rank = SlurmCluster.get_process_id() if rank < 0 else rank
-        world_size = SlurmCluster.get_process_count() if world_size < 0 else world_size
+    """The world that the variables of a launcher, or of Slurm or a TPU pod, tell."""
+    cluster = None if "RANK" in os.environ else _of_slurm() or _of_tpu_pod()
+    if cluster is not None:
+        rank = cluster.rank if rank < 0 else rank
+        world_size = cluster.size if world_size < 0 else world_size
     rank = int(_variable("RANK")) if rank < 0 else rank
     world_size = int(_variable("WORLD_SIZE")) if world_size < 0 else world_size
     if SERVICE in os.environ:
         _demand_rank(rank, world_size)
         return World(rank, world_size, os.environ[SERVICE], False)
-    if slurm and "MASTER_ADDR" not in os.environ:
+    if cluster is not None and "MASTER_ADDR" not in os.environ:
         _demand_rank(rank, world_size)
-        return World(rank, world_size, SlurmCluster.get_coordinator_address(60, None), rank == 0)
+        return World(rank, world_size, cluster.address, rank == 0)
     host, port = _variable("MASTER_ADDR"), int(_variable("MASTER_PORT"))
     _demand_rank(rank, world_size)
     # PyTorch's own launcher keeps its store at the port
     port += os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True"
     return World(rank, world_size, f"{host}:{port}", rank == 0)
+
+
+def _of_slurm() -> World | None:
+    """What Slurm says of this task, if there are several."""
+    if not SlurmCluster.is_env_present() or int(os.environ["SLURM_NTASKS"]) < 2:
+        return None
+    rank, size = SlurmCluster.get_process_id(), SlurmCluster.get_process_count()
+    return World(rank, size, SlurmCluster.get_coordinator_address(60, None), rank == 0)
+
+
+def _of_tpu_pod() -> World | None:
+    """What the variables of a TPU pod say, of one slice or several, if it has several hosts: a process on each."""
+    hosts, own = os.environ.get("TPU_WORKER_HOSTNAMES", "").split(","), os.environ.get("TPU_WORKER_ID", "")
+    size = len(hosts) * int(os.environ.get("MEGASCALE_NUM_SLICES") or 1)
+    if not own.isdigit() or size < 2:
+        return None
+    rank = int(own) + len(hosts) * int(os.environ.get("MEGASCALE_SLICE_ID") or 0)
+    head = (os.environ.get("MEGASCALE_COORDINATOR_ADDRESS") or hosts[0]).partition(":")[0]
+    return World(rank, size, f"{head}:{os.environ.get('MASTER_PORT') or _POD_PORT}", rank == 0)
 
 
 def _variable(name: str) -> str:

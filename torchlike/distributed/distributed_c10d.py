@@ -344,7 +344,7 @@ def init_process_group(
         backend: "gloo", "xla", or with a GPU "nccl": all mean the collectives of XLA on jax's devices.
         init_method: a URL env://, tcp:// or file://, that tells where rank 0 is found, and rank and world size, if
             they are no arguments; by default env://: the variables RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT of a
-            launcher, or those of Slurm.
+            launcher, or those of Slurm or a TPU pod.
         timeout: after which a collective in which a process is missing is an error; 30 minutes by default.
         store: instead of a URL. group_name, pg_options, device_id: without effect.
 
