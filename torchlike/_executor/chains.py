@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import jax
 
 from torchlike._base.device import stays
+from torchlike._executor import shifted
 
 if TYPE_CHECKING:
     from torchlike._decl.typed import Values
@@ -122,7 +123,8 @@ def _compiled(steps: tuple[Any, ...], gives: tuple[int, ...]) -> Callable[..., A
     if found is None:
         if len(_programs) > KEPT:
             _programs.clear()
-        found = _programs[steps, gives] = jax.jit(lambda *values: _replayed(steps, gives, values), keep_unused=stays())
+        run = shifted.apart(lambda *values: _replayed(steps, gives, values))
+        found = _programs[steps, gives] = jax.jit(run, keep_unused=stays())
     return found
 
 

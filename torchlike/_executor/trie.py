@@ -10,6 +10,7 @@ import numpy as np
 
 from torchlike._base.device import stays
 from torchlike._base.frames import user_line
+from torchlike._executor import shifted
 from torchlike._executor.chains import Pieces, ends
 from torchlike._executor.pending import Array, Kind, Pending, kind_of, place_of
 
@@ -176,7 +177,7 @@ class TraceProgram:
         self.whole = len(stops) == 1
         self.donated = _donated(calls, live, free) if self.whole else ()
         steps = [(call[0], call[1]) for call in calls]
-        run = jax.jit(replay(steps, live), donate_argnums=self.donated, keep_unused=stays())
+        run = jax.jit(shifted.apart(replay(steps, live)), donate_argnums=self.donated, keep_unused=stays())
         self.run = run if self.whole else Pieces(calls, live, stops)
 
 

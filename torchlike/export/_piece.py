@@ -9,6 +9,7 @@ import numpy as np
 from jax.export import Exported, SymbolicScope, symbolic_shape
 
 from torchlike._base import dtypes
+from torchlike._executor import shifted
 
 _KEPT = ("calling_convention_version", "nr_devices", "uses_global_constants")
 
@@ -38,7 +39,7 @@ class Piece:
 
         function.__name__ = name
         try:
-            return cls(jax.export.export(jax.jit(function), platforms=platforms)(*avals), limits)
+            return cls(jax.export.export(jax.jit(shifted.apart(function)), platforms=platforms)(*avals), limits)
         except ValueError as error:
             if "custom calls" not in str(error):
                 raise

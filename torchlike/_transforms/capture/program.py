@@ -42,7 +42,7 @@ from torchlike._base.threads import alone
 from torchlike._core.autograd import engine
 from torchlike._core.autograd import node as nodes
 from torchlike._core.tensor.tensor import Tensor, device_of, value_of
-from torchlike._executor import together, value_checks
+from torchlike._executor import shifted, together, value_checks
 from torchlike._executor.direct import Direct
 from torchlike._executor.pending import Array, Pending, all_settled, kind_of, pending, settled
 from torchlike._executor.references import ONE, shared
@@ -269,7 +269,7 @@ class Program:
 
     def _jitted(self, program: Callable[..., Any], donated: int) -> Any:
         """``program`` as jax compiles it, which gives the memory of its first ``donated`` inputs to its results."""
-        return jax.jit(program, donate_argnums=tuple(range(donated)), keep_unused=stays())
+        return jax.jit(shifted.apart(program), donate_argnums=tuple(range(donated)), keep_unused=stays())
 
     def _layouts(self) -> dict[int, Any]:
         """{output: its layout} of those that replace a value spread over devices, or are the gradient of one."""

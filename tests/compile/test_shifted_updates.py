@@ -1,0 +1,108 @@
+"""Parts of a tensor replaced by what is computed of other parts of it, in programs: XLA writes before it has read."""
+
+import pytest
+from both import agree
+
+import torchlike
+
+
+def _shift(x):
+    x[1:] = x[:-1] * 2
+    return x
+
+
+def _added(x):
+    x[1:] += x[:-1] * 3
+    return x
+
+
+def _backwards(x):
+    x[:-1] = x[1:] - 5
+    return x
+
+
+def _rows(t, x):
+    for i in range(1, 4):
+        x[i] = x[i - 1] * 0.5 + 1
+    return x.view(-1)[:, None]
+
+
+def _wide(t, x):
+    x[:, 1:] = x[:, :-1] * 2
+    return x[None]
+
+
+def _chained(t, x):
+    x[0] = 7
+    x[2:] = x[:-2] * x[1:-1]
+    x[1:] = x[:-1].clone()
+    return x.unsqueeze(1)
+
+
+def _scattered(t, x):
+    row = x[1:7:2] + 1
+    row[1:] = row[:-1] * 2
+    x[1:7:2] = row
+    return x
+
+
+def _output(t, x):
+    t.add(x[:-1].clone(), 1, out=x[1:])
+    return x
+
+
+CASES = {
+    "another shape before": lambda t, x: _shift((x + 1).view(3, 4)),
+    "another shape after": lambda t, x: _shift(x + 1)[:, None],
+    "both": lambda t, x: _shift((x + 1).view(6, 2)).view(1, 12),
+    "the argument": lambda t, x: _shift(x.view(3, 4)).view(12, 1),
+    "added": lambda t, x: _added((x + 1).view(3, 4)),
+    "backwards": lambda t, x: _backwards((x + 1).view(3, 4))[..., None],
+    "rows": lambda t, x: _rows(t, (x + 1).view(4, 3)),
+    "columns": lambda t, x: _wide(t, (x + 1).view(3, 4)),
+    "chained": lambda t, x: _chained(t, x + 1),
+    "scattered": lambda t, x: _scattered(t, x),
+    "out": lambda t, x: _output(t, (x + 1).view(3, 4)),
+    "functional": lambda t, x: t.slice_scatter((y := (x + 1).view(3, 4)), y[:-1] * 2, 0, 1),
+    "selected": lambda t, x: t.select_scatter((y := (x + 1).view(3, 4)), y[0] * 2, 0, 1)[None],
+    "copied": lambda t, x: (y := (x + 1).view(3, 4)).index_copy_(0, t.tensor([1, 2]), y[:-1] * 2),
+    "placed": lambda t, x: (y := (x + 1)[:, None]).index_put_((t.arange(1, 12),), y[:-1] * 2),
+}
+
+
+def _calls(t, f, make, turns):
+    run = torchlike.compile(f) if t is torchlike else f
+    return [run(make(i)) for i in range(turns)]
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_compiled(name):
+    agree(lambda t: _calls(t, lambda x: CASES[name](t, x), lambda i: t.arange(12.0) + i, 2))
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_call_by_call(name):
+    agree(lambda t: [CASES[name](t, t.arange(12.0) + i) for i in range(5)])
+
+
+@pytest.mark.parametrize("name", ["another shape before", "another shape after", "rows", "columns", "functional"])
+def test_gradients(name):
+    def step(t, x):
+        y = CASES[name](t, x)
+        (y * y).sum().backward()
+        return y.detach(), x.grad
+
+    agree(lambda t: _calls(t, lambda x: step(t, x), lambda i: (t.arange(12.0) / 4 + i).requires_grad_(), 2))
+
+
+def test_in_a_loop():
+    def f(t, x):
+        y = (x + 1).view(3, 4)
+        for _ in range(3):
+            y = _shift(y)
+            y = y.view(12, 1)
+            y[1:] = y[:-1] - y[1:]
+            y = y.view(3, 4)
+        return y
+
+    agree(lambda t: _calls(t, lambda x: f(t, x), lambda i: t.arange(12.0) + i, 2))

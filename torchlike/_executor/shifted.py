@@ -1,0 +1,137 @@
+"""Programs in which a part of an array is replaced by what is computed of another part of it.
+
+Note [Shifted updates]
+~~~~~~~~~~~~~~~~~~~~~~
+``x[1:] = x[:-1] * 2`` replaces a slice of an array by numbers read a little before it. XLA writes into the memory of
+``x`` and knows that it must not read there what it has written; but on the CPU it forgets that where the array has
+another shape by then (``x[:, None]``, ``x.view(3, 4)``), and each element becomes a product of the new one before it.
+So in a program the new numbers pass a branch that is always taken, which XLA does not see through: they are complete
+before the first is written. What a product of matrices or a loop computes is so anyway, and has none.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import TYPE_CHECKING, Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from torchlike._base.jaxprs import ClosedJaxpr, Literal, jaxpr_as_fun, run_equation
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from torchlike._decl.typed import Value
+
+_UPDATES = {"dynamic_update_slice": 1, "scatter": 2}  # by what is replaced: which input has the new numbers
+_SAME = frozenset(
+    (*_UPDATES, "reshape", "squeeze", "expand_dims", "broadcast_in_dim", "transpose", "copy", "copy_p",
+     "bitcast_convert_type", "convert_element_type")
+)  # fmt: skip
+_COMPLETE = frozenset(("dot_general", "conv_general_dilated", "while", "scan", "cond", "sort", "fft", "custom_call"))
+_CALLS = frozenset(("jit", "pjit", "closed_call"))
+
+
+def apart(function: Callable[..., Any]) -> Callable[..., Any]:
+    """``function`` of arrays, for jax to trace; see Note [Shifted updates]."""
+
+    @functools.wraps(function)
+    def run(*values: Any) -> Any:
+        if jax.default_backend() != "cpu":
+            return function(*values)
+        closed, shape = jax.make_jaxpr(function, return_shape=True)(*values)
+        out = jaxpr_as_fun(_apart(closed))(*jax.tree.leaves(values))
+        return jax.tree.unflatten(jax.tree.structure(shape), out)
+
+    return run
+
+
+def _apart(closed: ClosedJaxpr) -> ClosedJaxpr:
+    if not _updates(closed.jaxpr):
+        return closed
+    flat = jax.make_jaxpr(lambda *values: _run(closed, values, ()))(*closed.in_avals)
+    late = shifted(flat.jaxpr)
+    return jax.make_jaxpr(lambda *values: _run(flat, values, late))(*closed.in_avals) if late else flat
+
+
+def _updates(jaxpr: Any) -> bool:
+    return any(
+        e.primitive.name in _UPDATES or any(_updates(inner.jaxpr) for p in e.params.values() for inner in _bodies(p))
+        for e in jaxpr.eqns
+    )
+
+
+def _bodies(parameter: Any) -> list[ClosedJaxpr]:
+    given = parameter if isinstance(parameter, tuple | list) else (parameter,)
+    return [x for x in given if isinstance(x, ClosedJaxpr)]
+
+
+def shifted(jaxpr: Any) -> set[int]:
+    """Which equations replace a part of an array by what is computed, element by element, of the array itself."""
+    names = {v: i for i, e in enumerate(jaxpr.eqns) for v in e.outvars}
+    found = set()
+    for i, e in enumerate(jaxpr.eqns):
+        if e.primitive.name in _UPDATES:
+            arrays = set(_arrays(jaxpr.eqns, names, e.invars[0]))
+            if not arrays.isdisjoint(_sources(jaxpr.eqns, names, e.invars[_UPDATES[e.primitive.name]])):
+                found.add(i)
+    return found
+
+
+def _arrays(equations: Any, names: dict[Any, int], variable: Any) -> Iterable[Any]:
+    """The variable, and what it shows in another shape or with other parts."""
+    while not isinstance(variable, Literal):
+        yield variable
+        if variable not in names or equations[names[variable]].primitive.name not in _SAME:
+            return
+        variable = equations[names[variable]].invars[0]
+
+
+def _sources(equations: Any, names: dict[Any, int], variable: Any) -> set[Any]:
+    """What is read for it by functions of single elements."""
+    found: set[Any] = set()
+    left = [variable]
+    while left:
+        v = left.pop()
+        if isinstance(v, Literal) or v in found:
+            continue
+        found.add(v)
+        if v in names and equations[names[v]].primitive.name not in _COMPLETE:
+            left += equations[names[v]].invars
+    return found
+
+
+def _run(closed: ClosedJaxpr, values: Any, late: Iterable[int]) -> list[Any]:
+    """The jaxpr run equation by equation, with the functions that it calls within it."""
+    jaxpr = closed.jaxpr
+    known: dict[Any, Any] = dict(zip((*jaxpr.constvars, *jaxpr.invars), (*closed.consts, *values), strict=True))
+    for i, e in enumerate(jaxpr.eqns):
+        inputs = [v.val if isinstance(v, Literal) else known[v] for v in e.invars]
+        if i in late:
+            at = _UPDATES[e.primitive.name]
+            inputs[at] = _complete(inputs[at], inputs[0])
+        if e.primitive.name in _CALLS and _updates(e.params["jaxpr"].jaxpr):
+            found = _run(e.params["jaxpr"], inputs, ())
+        else:
+            found = run_equation(e, inputs, {name: _within(p) for name, p in e.params.items()})
+        known.update(zip(e.outvars, found, strict=True))
+    return [v.val if isinstance(v, Literal) else known[v] for v in jaxpr.outvars]
+
+
+def _within(parameter: Any) -> Any:
+    """A parameter of an equation, with the bodies of loops and branches in it run as programs are."""
+    if isinstance(parameter, ClosedJaxpr):
+        return _apart(parameter)
+    return tuple([_within(x) for x in parameter]) if isinstance(parameter, tuple) and _bodies(parameter) else parameter
+
+
+def _complete(new: Value, array: Value) -> Value:
+    """``new``, all of it there before ``array`` changes."""
+    if 0 in array.shape or 0 in new.shape:
+        return new
+    first = lax.slice(array, (0,) * array.ndim, (1,) * array.ndim).reshape(())
+    word = lax.bitcast_convert_type(jnp.real(first).astype(np.float32), np.uint32)
+    return lax.cond(lax.clz(word) <= np.uint32(32), lambda x: x, lambda x: lax.full_like(x, 0), new)
