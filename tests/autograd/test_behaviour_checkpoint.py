@@ -359,3 +359,19 @@ def test_checkpoint_draws_again_what_it_drew(t):
             y.exp().sum().backward()
             seen += [y.detach(), x.grad]
     return seen
+
+
+@story
+def test_checkpoint_ends_with_statistics(t):
+    """The second run moves the statistics of a normalization that is the last to save something."""
+    found = []
+    for reentrant in (True, False):
+        for make in (
+            lambda: t.nn.BatchNorm1d(3),
+            lambda: t.nn.InstanceNorm1d(3, affine=True, track_running_stats=True),
+        ):
+            norm = make()
+            x = (t.arange(24.0).reshape(2, 3, 4) / 7).requires_grad_()
+            t.utils.checkpoint.checkpoint(norm, x, use_reentrant=reentrant).pow(3).sum().backward()
+            found += [norm.running_mean, norm.running_var, norm.num_batches_tracked]
+    return found
