@@ -6,6 +6,7 @@ from typing import Any
 
 from torchlike._core.dispatch.bind import FUNCTIONS
 from torchlike._core.tensor.tensor import Tensor
+from torchlike._transforms.levels.vmap import NO_RANDOM
 from torchlike.func import vmap
 from torchlike.interop.alias import missing_names
 
@@ -53,7 +54,12 @@ def _vmap(
             shape[:] = [isinstance(out, tuple), [o is not None for o in outs]]
             return tuple([o for o in outs if o is not None])
 
-        rest = iter(vmap(tensors, in_dims)(*args))
+        try:
+            rest = iter(vmap(tensors, in_dims)(*args))
+        except RuntimeError as error:
+            if not str(error).startswith("vmap: called random operation"):
+                raise
+            raise RuntimeError(NO_RANDOM) from None
         is_tuple, given = shape
         outs = [next(rest) if yes else None for yes in given]
         places = _places(name, out_dims, len(outs))

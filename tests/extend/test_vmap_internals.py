@@ -3,7 +3,7 @@
 import importlib
 
 import pytest
-from both import agree
+from both import agree, agree_error
 
 
 def mapped(t, *args, **options):
@@ -51,3 +51,18 @@ def test_batches_of_gradients():
         return mapped(t, lambda g: t.autograd.grad(y, [x], g, retain_graph=True))(t.eye(2))
 
     agree(f)
+
+
+@pytest.mark.parametrize("f", [lambda t, x: t.rand_like(x), lambda t, x: t.nn.functional.dropout(x)])
+def test_random_numbers_are_refused(f):
+    agree_error(lambda t: mapped(t, lambda x: f(t, x))(t.ones(2, 3)), "We do not yet support calling random operations")
+
+
+def test_random_numbers_in_batches_of_gradients():
+    def f(t):
+        x = t.ones(2, requires_grad=True)
+        y = x.clone()
+        y.register_hook(lambda g: g * t.rand_like(g))
+        t.autograd.grad(y, x, t.eye(2), is_grads_batched=True)
+
+    agree_error(f, "We do not yet support calling random operations")

@@ -175,6 +175,13 @@ def _lifted(t: Tensor, inner: Tensor, dim: int, level: VmapLevel) -> Tensor:
     return t
 
 
+# What torch._vmap_internals._vmap() and batches of gradients say, which have no `randomness`.
+NO_RANDOM = (
+    "vmap: We do not yet support calling random operations inside of vmap. Please perform random operations outside of "
+    "vmap as a workaround"
+)
+
+
 class VmapLevel(Level):
     """One call of a function under vmap.
 
@@ -286,6 +293,8 @@ class VmapLevel(Level):
         if position is None or inputs[position] is None:
             return None
         if self.randomness == "error":
+            if not self.functional:
+                raise RuntimeError(NO_RANDOM)
             raise RuntimeError(
                 "vmap: called random operation while in randomness error mode. Please either use the 'same' or "
                 "'different' randomness flags on vmap or perform the randomness operation out of vmap"
