@@ -66,3 +66,19 @@ def test_random_numbers_in_batches_of_gradients():
         t.autograd.grad(y, x, t.eye(2), is_grads_batched=True)
 
     agree_error(f, "We do not yet support calling random operations")
+
+
+@pytest.mark.parametrize("room", [4, 5])
+def test_a_mapped_tangent_is_kept(room):
+    def f(t):
+        forward, kept = t.autograd.forward_ad, []
+
+        def tangent(x):
+            with forward.dual_level():
+                dual = forward.make_dual(t.ones(room)[:4].detach(), x)
+                kept.append(forward.unpack_dual(dual).tangent is x)
+                return forward.unpack_dual(dual.as_strided((2, 2), (2, 1), 0) * 2).tangent
+
+        return mapped(t, tangent)(t.arange(12.0).reshape(3, 4)), kept
+
+    agree(f)

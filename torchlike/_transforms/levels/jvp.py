@@ -361,9 +361,10 @@ def _in_the_same_places(t: Tensor, dot: Tensor) -> bool:
     """Whether ``dot`` lies in its storage as ``t`` does: a view of ``t`` by places is one of ``dot``, too."""
     a, b = t._layout, dot._layout
     strides = all([size < 2 or m == n for size, m, n in zip(a.shape, a.strides, b.strides, strict=True)])
-    return _same_flags(t, dot) and (
-        0 in a.shape or (strides and a.offset == b.offset and _elements(t) == _elements(dot))
-    )
+    if not _same_flags(t, dot) or 0 in a.shape:
+        return _same_flags(t, dot)
+    # A mapped tangent has as much room as it shows: a view of `t` beyond that is refused.
+    return strides and a.offset == b.offset and (bool(levels_of(dot)) or _elements(t) == _elements(dot))
 
 
 def _same_flags(t: Tensor, dot: Tensor) -> bool:
