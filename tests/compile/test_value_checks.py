@@ -98,3 +98,40 @@ def test_the_error_is_of_the_type_that_eager_code_raises(name):
     called(function, 1, 5)
     errors = [error_of(lambda: REFUSED[name](torch.tensor([5]))), error_of(lambda: called(function, 1))]
     assert len({*map(type, errors)}) == 1 and "found after a compiled program had run" in str(errors[1])
+
+
+def log_prob(x):
+    return torch.distributions.Normal(x, x).log_prob(x)
+
+
+def mixed(x):
+    d = torch.distributions
+    chosen = d.MixtureSameFamily(d.Categorical(x), d.Uniform(x - 2, x + 3)).log_prob(x[:, 0])
+    matrix = x[:, :2].mT @ x[:, :2] + torch.eye(2)
+    counts = d.Geometric(x).log_prob(x.ceil()).sum(-1)
+    return chosen + d.MultivariateNormal(x[:, :2], matrix).log_prob(x[:, 1:]) + counts
+
+
+def aligned(x, lengths):
+    scores = x.expand(6, 2, 4).log_softmax(-1)
+    return torch.nn.functional.ctc_loss(scores, torch.tensor([[1, 2], [3, 1]]), lengths, torch.tensor([2, 1]))
+
+
+def test_distributions_are_checked_in_one_program():
+    compiled, x = torch.compile(log_prob, fullgraph=True), torch.ones(2)
+    compiled(x)
+    compiled(-x)
+    with pytest.raises(ValueError, match="parameter scale of Normal to satisfy GreaterThan, but found invalid values"):
+        torch.cpu.synchronize()
+    assert torch.equal(compiled(x), log_prob(x))
+    y = torch.rand(2, 3)
+    torch.testing.assert_close(torch.compile(mixed, fullgraph=True)(y), mixed(y))
+
+
+def test_lengths_of_sequences_are_checked_in_one_program():
+    compiled, x = torch.compile(aligned, fullgraph=True), torch.rand(6, 2, 4)
+    for lengths in ([6, 5], [6, 4], [3, 6]):
+        torch.testing.assert_close(compiled(x, torch.tensor(lengths)), aligned(x, torch.tensor(lengths)))
+    compiled(x, torch.tensor([6, 7]))
+    with pytest.raises(RuntimeError, match="values that it refuses"):
+        torch.cpu.synchronize()

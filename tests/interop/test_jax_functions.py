@@ -296,3 +296,23 @@ def test_there_and_back():
 def test_a_number_is_no_key():
     with pytest.raises(TypeError, match=r"expected a random key of jax, such as jax\.random\.key\(3\), got int"):
         to_jax(nn.functional.dropout)(jnp.ones(3), key=3)
+
+
+def test_results_with_names_are_trees():
+    x = jnp.array([[3.0, 1.0], [2.0, 4.0]])
+    best = jax.jit(to_jax(lambda x: torch.topk(x, 1)))(x)
+    assert isinstance(best, torch.return_types.topk) and best.values.tolist() == [[3], [4]]
+    assert best.indices.tolist() == [[0], [1]]
+    assert str(jax.tree_util.tree_leaves_with_path(best)[0][0][0]) == ".values"
+    values = jax.vmap(to_jax(lambda x: torch.linalg.eigh(x + x.mT)))(jnp.stack([x, x])).eigenvalues
+    assert values.shape == (2, 2)
+
+
+def test_distributions_and_lengths_of_what_jax_traces():
+    def loss(x, lengths):
+        scores = (x - torch.distributions.Normal(x, x).log_prob(x)).log_softmax(-1)
+        return nn.functional.ctc_loss(scores, torch.tensor([[1, 2], [3, 1]]), lengths, lengths - 3)
+
+    x, lengths = torch.rand(6, 2, 4, dtype=torch.float64) + 1, torch.tensor([5, 4])
+    with torch.no_grad():
+        assert float(jax.jit(to_jax(loss))(x.jax(), lengths.jax())) == pytest.approx(loss(x, lengths).item())

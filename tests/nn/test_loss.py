@@ -546,6 +546,16 @@ def test_class_weights_are_buffers():
     assert list(torchlike.nn.BCEWithLogitsLoss(pos_weight=torchlike.ones(1)).state_dict()) == ["pos_weight"]
 
 
+def test_ctc_refuses_labels_that_are_no_classes():
+    """PyTorch reads what lies beside the scores."""
+    scores, lengths = torchlike.zeros(6, 2, 4).log_softmax(-1), ([6, 6], [2, 1])
+    padded = torchlike.nn.functional.ctc_loss(scores, torchlike.tensor([[1, 2], [3, -1]]), *lengths)
+    assert padded == torchlike.nn.functional.ctc_loss(scores, torchlike.tensor([[1, 2], [3, 0]]), *lengths)
+    for label in (4, -1):
+        with pytest.raises(RuntimeError, match=rf"Expected targets to be labels in \[0, 4\), but got {label}"):
+            torchlike.nn.functional.ctc_loss(scores, torchlike.tensor([[1, label], [3, 0]]), *lengths)
+
+
 def test_ctc_module():
     scores = RNG.standard_normal((6, 2, 4))
     arguments = np.array([[1, 2], [1, 1]]), (6, 6), (2, 2)

@@ -2,6 +2,7 @@
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 
 from torchlike._decl.op import op
@@ -74,6 +75,30 @@ def _back(grad, log_probs, targets, input_lengths, target_lengths, blank, zero_i
     return jnp.where(during, share * (jnp.exp(log_probs) + posterior), 0)
 
 
+def _check(log_probs, targets, input_lengths, target_lengths, blank, zero_infinity):
+    """Lengths that fit, and labels that are classes; what stands behind a target's length is padding."""
+    (steps, _, classes), most = log_probs.shape, targets.shape[1]
+    used = jnp.arange(most) < target_lengths[:, None]
+    strange = used & ((targets < 0) | (targets >= classes))
+    wrong = (input_lengths < 0) | (input_lengths > steps) | (target_lengths < 0) | (target_lengths > most)
+
+    def error():
+        for name, lengths in (("input_lengths", input_lengths), ("target_lengths", target_lengths)):
+            if (least := int(np.min(np.asarray(lengths), initial=0))) < 0:
+                return RuntimeError(f"ctc_loss: Expected {name} to have value at least 0, but got value {least}")
+            if name == "input_lengths" and (longest := int(np.max(np.asarray(lengths), initial=0))) > steps:
+                return RuntimeError(f"ctc_loss: Expected {name} to have value at most {steps}, but got value {longest}")
+        if (longest := int(np.max(np.asarray(target_lengths), initial=0))) > most:
+            return RuntimeError(
+                f"ctc_loss: Expected tensor to have size at least {longest} at dimension 1, but got size {most} for "
+                "argument 'targets'"
+            )
+        label = np.asarray(targets)[np.asarray(strange)][0]
+        return RuntimeError(f"ctc_loss: Expected targets to be labels in [0, {classes}), but got {label}")
+
+    return jnp.any(wrong) | jnp.any(strange), error
+
+
 @op(
     "_ctc_loss(Tensor log_probs, Tensor targets, Tensor input_lengths, Tensor target_lengths, int blank, "
     "bool zero_infinity) "
@@ -87,6 +112,7 @@ def _back(grad, log_probs, targets, input_lengths, target_lengths, blank, zero_i
         **{"~input_lengths": "input_lengths", "~target_lengths": "target_lengths"},
     },
     edges=lambda: (0,),
+    check=_check,
     autocast={"cpu": "fp32"},
 )
 def ctc_loss(log_probs, targets, input_lengths, target_lengths, blank, zero_infinity):

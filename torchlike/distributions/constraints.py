@@ -8,8 +8,12 @@ tensor([False,  True])
 from typing import Any
 
 import numpy as np
+from jax.core import Tracer
 
+from torchlike._base.state import state
 from torchlike._core.conversion.at_hand import at_hand
+from torchlike._core.dispatch.dispatch import call
+from torchlike._ops.demand import demand
 from torchlike.distributions._torch import LA, Tensor, torch
 from torchlike.func._ensemble import debug_unwrap
 from torchlike.interop.alias import missing_names
@@ -316,39 +320,61 @@ def _of_each(constraint: Any) -> Any:
     return constraint if all([type(b) in (int, float) and float(np.float32(b)) == b for b in bounds]) else None
 
 
-def holds(constraint: Any, value: Any) -> bool:
-    """Whether all elements of ``value``, or of what it stands for, satisfy a constraint."""
-    each = _of_each(constraint)
+def holds(constraint: Any, value: Any, message: str) -> bool:
+    """Whether all elements of ``value``, or of what it stands for, satisfy a constraint; see :func:`everywhere`."""
+    each = None if state.capture is not None else _of_each(constraint)
     found = at_hand(value) if each is not None and isinstance(value, Tensor) else None
     if found is None or found.dtype not in _PLAIN or found.ndim < constraint.event_dim:
-        return everywhere(constraint.check(value))
+        return everywhere(constraint.check(value), message, constraint)
     if not each.is_discrete or found.dtype.kind == "i":
         return bool(each.check(found).all())
     with np.errstate(invalid="ignore"):  # an infinity has no remainder
         return bool(each.check(found).all())
 
 
-def everywhere(found: Any) -> bool:
-    """Whether a check holds for all elements, and within ``vmap`` for those of all examples."""
-    return bool(debug_unwrap(found).all())
+def everywhere(found: Any, message: str, constraint: Any = None) -> bool:
+    """Whether a check holds for all elements, and within ``vmap`` for those of all examples.
+
+    Where a program is made of the call, it raises ValueError with ``message`` itself, and this is True.
+    """
+    found = debug_unwrap(found)
+    if _unknown(found):
+        if constraint is not None:
+            message = f"{message} {type(constraint).__name__.removeprefix('_')}, but found invalid values"
+        call(demand, (found,), ("ValueError", message))
+        return True
+    return bool(found.all())
+
+
+def _unknown(found: Any) -> bool:
+    """Whether values are not known yet: of a function that is made a program, by us or by jax."""
+    return isinstance(found, Tensor) and (state.capture is not None or isinstance(found._storage.form, Tracer))
 
 
 class _Symmetric(_Square):
     def check(self, value: Any) -> Any:
-        square = super().check(value)
-        return torch.isclose(value, value.mT, atol=1e-6).all(-2).all(-1) if everywhere(square) else square
+        if value.shape[-2] != value.shape[-1]:
+            return super().check(value)
+        return torch.isclose(value, value.mT, atol=1e-6).all(-2).all(-1)
 
 
 class _PositiveSemidefinite(_Symmetric):
     def check(self, value: Any) -> Any:
         symmetric = super().check(value)
-        return LA.eigvalsh(value).ge(0).all(-1) if everywhere(symmetric) else symmetric
+        return _both(symmetric, lambda: LA.eigvalsh(value).ge(0).all(-1))
 
 
 class _PositiveDefinite(_Symmetric):
     def check(self, value: Any) -> Any:
         symmetric = super().check(value)
-        return LA.cholesky_ex(value).info.eq(0) if everywhere(symmetric) else symmetric
+        return _both(symmetric, lambda: LA.cholesky_ex(value).info.eq(0))
+
+
+def _both(first: Any, second: Any) -> Any:
+    """What ``second()`` gives where all of ``first`` holds, and both where that is not known."""
+    if _unknown(first):
+        return first & second()
+    return second() if bool(debug_unwrap(first).all()) else first
 
 
 def _pieces(value: Any, lengths: list[int], dim: int) -> list:

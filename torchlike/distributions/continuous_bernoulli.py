@@ -32,10 +32,10 @@ class ContinuousBernoulli(Odds, ExponentialFamily):
     ) -> None:  # fmt: skip
         shape = self._given(probs, logits)
         if probs is not None:
-            if validate_args is not None and not constraints.everywhere(
-                self.arg_constraints["probs"].check(self.probs)
-            ):
-                raise ValueError("The parameter probs has invalid values")
+            said = "The parameter probs has invalid values"
+            valid = self.arg_constraints["probs"].check(self.probs)
+            if validate_args is not None and not constraints.everywhere(valid, said):
+                raise ValueError(said)
             self._param = self.probs = clamp_probs(self.probs)
         self._lims = lims
         super().__init__(shape, validate_args=validate_args)

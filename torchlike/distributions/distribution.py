@@ -54,7 +54,8 @@ class Distribution:
             if constraints.is_dependent(constraint) or derived:
                 continue
             value = getattr(self, name)
-            if not constraints.holds(constraint, value):
+            said = f"Expected parameter {name} of {type(self).__name__} to satisfy"
+            if not constraints.holds(constraint, value, said):
                 raise ValueError(
                     f"Expected parameter {name} ({type(value).__name__} of shape {tuple(value.shape)}) of distribution "
                     f"{self!r} to satisfy the constraint {constraint!r}, but found invalid values:\n{value}"
@@ -163,7 +164,8 @@ class Distribution:
             warnings.warn(f"{type(self)} does not define `support` to enable sample validation. Please initialize the "
                           "distribution with `validate_args=False` to turn off validation.", stacklevel=3)  # fmt: skip
             return
-        if not constraints.holds(support, value):
+        said = f"Expected value argument of {type(self).__name__} to be within the support"
+        if not constraints.holds(support, value, said):
             raise ValueError(
                 f"Expected value argument ({type(value).__name__} of shape {tuple(value.shape)}) to be within the "
                 f"support ({support!r}) of the distribution {self!r}, but found invalid values:\n{value}"

@@ -23,7 +23,8 @@ class Geometric(Odds, Distribution):
 
     def __init__(self, probs: Any = None, logits: Any = None, validate_args: bool | None = None) -> None:
         super().__init__(self._given(probs, logits), validate_args=validate_args)
-        if self._validate_args and probs is not None and not constraints.everywhere(self.probs > 0):
+        said = "Expected parameter probs of Geometric to be positive but found invalid values"
+        if self._validate_args and probs is not None and not constraints.everywhere(self.probs > 0, said):
             value = self.probs
             raise ValueError(
                 f"Expected parameter probs ({type(value).__name__} of shape {tuple(value.shape)}) of distribution "

@@ -54,8 +54,9 @@ class Wishart(ExponentialFamily):
         self._event_shape = event
         numbers = {"dtype": matrix.dtype, "device": matrix.device}
         self.df = (torch.tensor(df, **numbers) if isinstance(df, Number) else df).expand(self._batch_shape)
-        if self.df.le(event[-1] - 1).any():
-            raise ValueError(f"Value of df={df} expected to be greater than ndim - 1 = {event[-1] - 1}.")
+        said = f"expected to be greater than ndim - 1 = {event[-1] - 1}."
+        if not constraints.everywhere(~self.df.le(event[-1] - 1), f"Value of df {said}"):
+            raise ValueError(f"Value of df={df} {said}")
         setattr(self, name, matrix.expand(self._batch_shape + (-1, -1)))
         steps = torch.arange(event[-1], **numbers).expand(self._batch_shape + (-1,))
         self._dist_chi2 = Chi2(df=self.df.unsqueeze(-1) - steps)

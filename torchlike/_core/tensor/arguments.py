@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import jax.numpy as jnp
 import numpy as np
 from jax.export import is_symbolic_dim
+from jax.tree_util import GetAttrKey, register_pytree_with_keys
 
 import torchlike._base.dtypes as dtypes
 from torchlike._base.home import ALIAS
@@ -281,6 +282,10 @@ def named_results(name: str, fields: Any) -> Any:
 
     made = RETURN_TYPES[name] = struct_sequence(f"torch.return_types.{name}", fields)
     made.__repr__, made.__reduce__ = __repr__, __reduce__
+    keys = [GetAttrKey(name) for name in fields]
+    pairs = lambda x: (tuple(zip(keys, x, strict=True)), None)  # noqa: E731
+    # Functions that jax traces give such results, too.
+    register_pytree_with_keys(made, pairs, lambda _, parts: made(parts), lambda x: (tuple(x), None))
     return made
 
 

@@ -283,25 +283,14 @@ def sequences(log_probs, targets, input_lengths, target_lengths, blank):
         _lengths("input_lengths", input_lengths, n),
         _lengths("target_lengths", target_lengths, n),
     )
-    longest = max(wanted.tolist(), default=0)
-    for value in inputs.tolist():
-        if not 0 <= value <= steps:
-            raise RuntimeError(f"ctc_loss: Expected input_lengths to have value at most {steps}, but got value {value}")
-    if any(n < 0 for n in wanted.tolist()):
-        raise RuntimeError(f"ctc_loss: Expected target_lengths to have value at least 0, but got {wanted.tolist()}")
     if targets.dim() == 1:
-        if targets.numel() != sum(wanted.tolist()):
+        lengths = wanted.tolist()
+        if targets.numel() != sum(lengths):
             raise RuntimeError(
-                f"ctc_loss: Expected tensor to have size {sum(wanted.tolist())} at dimension 0, but got size "
-                f"{targets.numel()} for argument 'targets': target_lengths add up to the first"
+                f"ctc_loss: Expected tensor to have size {sum(lengths)} at dimension 0, but got size {targets.numel()} "
+                "for argument 'targets': target_lengths add up to the first"
             )
-        targets = _rows(targets, wanted.tolist(), longest)
-    elif targets.size(1) < longest:
-        raise RuntimeError(
-            f"ctc_loss: Expected tensor to have size at least {longest} at dimension 1, but got size "
-            f"{targets.size(1)} for "
-            "argument 'targets'"
-        )
+        targets = _rows(targets, lengths, max(lengths, default=0))
     return log_probs, targets.long(), inputs, wanted
 
 
