@@ -110,14 +110,14 @@ def is_disjoint(layout: Layout) -> bool:
     shape, strides, _ = layout
     span = 0
     for n, stride in zip(reversed(shape), reversed(strides), strict=True):
-        if n > 1:
+        if n != 1:  # a length that is not known yet cannot be compared otherwise
             if stride <= span:
                 break
             span += (n - 1) * stride
     else:
         return True
     span = 0
-    for stride, n in sorted([(stride, n) for n, stride in zip(shape, strides, strict=True) if n > 1]):
+    for stride, n in sorted([(stride, n) for n, stride in zip(shape, strides, strict=True) if n != 1]):
         if stride <= span:
             return False
         span += (n - 1) * stride
