@@ -413,7 +413,7 @@ def mixed_precision_and_unshard():
     y.sum().backward()
     assert (y.dtype, layer.weight.dtype, layer.weight.grad.dtype) == (torch.float32,) * 3
     layer.unshard()
-    assert type(layer.weight) is torch.Tensor and layer.weight.dtype == torch.bfloat16
+    assert type(layer.weight) is torch.nn.Parameter and layer.weight.dtype == torch.bfloat16
     layer(numbers(8, 16))
     layer.reshard()
     assert layer.weight.placements == (Shard(0),)
