@@ -1,9 +1,11 @@
 """Parts of a tensor replaced by what is computed of other parts of it, in programs: XLA writes before it has read."""
 
+import jax
 import pytest
 from both import agree
 
 import torchlike
+from torchlike._executor import shifted
 
 
 def _shift(x):
@@ -106,3 +108,27 @@ def test_in_a_loop():
         return y
 
     agree(lambda t: _calls(t, lambda x: f(t, x), lambda i: t.arange(12.0) + i, 2))
+
+
+@pytest.mark.parametrize("how", ["set", "add", "multiply", "min", "max"])
+def test_functions_of_jax(how):
+    """XLA makes a slice of a scatter to one place."""
+
+    def f(b):
+        x = b + 1
+        return getattr(x.at[1:], how)(x[:-1] * 2)[:, None]
+
+    b = jax.numpy.arange(12.0)
+    with jax.disable_jit():
+        wanted = f(b)
+    assert jax.jit(shifted.apart(f))(b).tolist() == wanted.tolist()
+
+
+def test_what_is_not_computed_of_the_array_itself():
+    def f(x, out):
+        for i in range(200):
+            x = x * 0.5 + 1
+            out = out.at[i].set(x).at[i].add(x)
+        return out.at[:3].set(out[:9].reshape(3, 3) @ out[:3])
+
+    assert not shifted.shifted(jax.make_jaxpr(f)(1.0, jax.numpy.zeros(200)).jaxpr)

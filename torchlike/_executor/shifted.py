@@ -26,13 +26,16 @@ if TYPE_CHECKING:
 
     from torchlike._decl.typed import Value
 
-_UPDATES = {"dynamic_update_slice": 1, "scatter": 2}  # by what is replaced: which input has the new numbers
+_SCATTERED = frozenset(("scatter-add", "scatter-mul", "scatter-min", "scatter-max"))
+# By what is replaced: which input has the new numbers.
+_UPDATES = {"dynamic_update_slice": 1, "scatter": 2, **dict.fromkeys(_SCATTERED, 2)}
 _SAME = frozenset(
     (*_UPDATES, "reshape", "squeeze", "expand_dims", "broadcast_in_dim", "transpose", "copy", "copy_p",
      "bitcast_convert_type", "convert_element_type")
 )  # fmt: skip
 _COMPLETE = frozenset(("dot_general", "conv_general_dilated", "while", "scan", "cond", "sort", "fft", "custom_call"))
 _CALLS = frozenset(("jit", "pjit", "closed_call"))
+_NONE: frozenset[Any] = frozenset()
 
 
 def apart(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -71,37 +74,34 @@ def _bodies(parameter: Any) -> list[ClosedJaxpr]:
 
 def shifted(jaxpr: Any) -> set[int]:
     """Which equations replace a part of an array by what is computed, element by element, of the array itself."""
-    names = {v: i for i, e in enumerate(jaxpr.eqns) for v in e.outvars}
+    origins: dict[Any, Any] = {}  # what a variable shows, in another shape or with other parts
+    reads: dict[Any, frozenset[Any]] = {}  # the origins of replaced arrays that it is computed of, element by element
+    for e in jaxpr.eqns:
+        first = e.invars[0] if e.invars else None
+        if e.primitive.name in _SAME and not isinstance(first, Literal):
+            origins[e.outvars[0]] = origins.get(first, first)
+    replaced = [e.invars[0] for e in jaxpr.eqns if e.primitive.name in _UPDATES and not _many(e)]
+    for v in {origins.get(v, v) for v in replaced if not isinstance(v, Literal)}:
+        reads[v] = frozenset((v,))
     found = set()
     for i, e in enumerate(jaxpr.eqns):
-        if e.primitive.name in _UPDATES:
-            arrays = set(_arrays(jaxpr.eqns, names, e.invars[0]))
-            if not arrays.isdisjoint(_sources(jaxpr.eqns, names, e.invars[_UPDATES[e.primitive.name]])):
-                found.add(i)
+        inputs = [reads.get(v, _NONE) for v in e.invars if not isinstance(v, Literal)]
+        name = e.primitive.name
+        if name in _UPDATES and not _many(e):
+            array, new = e.invars[0], e.invars[_UPDATES[name]]
+            if not any(isinstance(v, Literal) for v in (array, new)):
+                if origins.get(array, array) in reads.get(new, _NONE):
+                    found.add(i)
+        before = _NONE.union(*inputs) if name not in _COMPLETE and any(inputs) else _NONE
+        for v in e.outvars:
+            reads[v] = reads.get(v, _NONE) | before
     return found
 
 
-def _arrays(equations: Any, names: dict[Any, int], variable: Any) -> Iterable[Any]:
-    """The variable, and what it shows in another shape or with other parts."""
-    while not isinstance(variable, Literal):
-        yield variable
-        if variable not in names or equations[names[variable]].primitive.name not in _SAME:
-            return
-        variable = equations[names[variable]].invars[0]
-
-
-def _sources(equations: Any, names: dict[Any, int], variable: Any) -> set[Any]:
-    """What is read for it by functions of single elements."""
-    found: set[Any] = set()
-    left = [variable]
-    while left:
-        v = left.pop()
-        if isinstance(v, Literal) or v in found:
-            continue
-        found.add(v)
-        if v in names and equations[names[v]].primitive.name not in _COMPLETE:
-            left += equations[names[v]].invars
-    return found
+def _many(e: Any) -> bool:
+    """Whether numbers are added (or the like) at several places, which XLA makes no slice of."""
+    places = e.invars[1].aval.shape
+    return e.primitive.name in _SCATTERED and any(n != 1 for n in places[:-1])
 
 
 def _run(closed: ClosedJaxpr, values: Any, late: Iterable[int]) -> list[Any]:
