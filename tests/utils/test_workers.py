@@ -372,8 +372,12 @@ def test_ctrl_c_before_a_worker_has_begun(context):
 def test_ctrl_c_while_workers_are_started(monkeypatch):
     """It is raised there, when the one that is being started is known; all of them end."""
     monkeypatch.setattr(ForkProcess, "started", [])
-    with pytest.raises(KeyboardInterrupt):
-        iter(loader(torchlike, list(range(4)), None, workers=3, multiprocessing_context=ForkContext()))
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background ignores it
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            iter(loader(torchlike, list(range(4)), None, workers=3, multiprocessing_context=ForkContext()))
+    finally:
+        signal.signal(signal.SIGINT, before)
     assert len(ForkProcess.started) == 2 and gone([p.pid for p in ForkProcess.started])
 
 
