@@ -78,7 +78,7 @@ _post_accumulate_grad_hooks _values _version
 # Functions of tensors that PyTorch does not list as overridable, though most are.
 _UNLISTED = frozenset(f"torch.{name}" for name in """
 Tensor.__abs__ Tensor.__delitem__ Tensor.__idiv__ Tensor.__neg__ Tensor.__pos__ Tensor.__rdiv__ Tensor._conj
-Tensor._neg_view Tensor.eig Tensor.lstsq Tensor.new Tensor.new_empty
+Tensor._is_zerotensor Tensor._neg_view Tensor.eig Tensor.lstsq Tensor.new Tensor.new_empty
 Tensor.new_empty_strided Tensor.new_full Tensor.new_ones Tensor.new_tensor Tensor.new_zeros Tensor.reinforce
 Tensor.shard Tensor.solve Tensor.stride Tensor.symeig Tensor.to_padded_tensor Tensor.to_sparse_bsc
 Tensor.to_sparse_bsr Tensor.to_sparse_coo Tensor.to_sparse_csc Tensor.to_sparse_csr Tensor.unflatten as_strided fill
