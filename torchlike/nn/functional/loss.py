@@ -41,9 +41,10 @@ def _reduction(reduction, size_average=None, reduce=None):
 
 
 def _tensors(name, **given):
-    for argument, x in given.items():
+    for position, (argument, x) in enumerate(given.items(), 1):
         if not isinstance(x, Tensor):
-            raise TypeError(f"{name}(): argument '{argument}' must be Tensor, not {type(x).__name__}")
+            given_type = type(x).__name__
+            raise TypeError(f"{name}(): argument '{argument}' (position {position}) must be Tensor, not {given_type}")
 
 
 def _subtracted(name, *tensors):
