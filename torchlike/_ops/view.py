@@ -212,6 +212,8 @@ def _prepare_expand(t, size, implicit):
 
 
 def _write_expand(value, new, size):
+    if new.shape == value.shape:
+        return new
     return put(value, new, lambda x: jnp.broadcast_to(x, size))
 
 
@@ -334,11 +336,11 @@ MOVING = frozenset({view_, reshape_alias, unsafe_view, squeeze, squeeze_dim, squ
                     t, permute, select, slice_, narrow, expand, diagonal, unfold, as_strided})  # fmt: skip
 
 
-def may_overlap(op, static):
-    """Whether several elements of a view by ``op`` may be one of its base."""
+def may_overlap(op, static, grows):
+    """Whether several elements of a view by ``op`` may be one of its base; ``grows``: it has another shape."""
     if op is as_strided:
         return not is_disjoint(Layout(*static[:2], 0))
-    return op is expand or (op is unfold and static[2] < static[1])
+    return op is expand and grows or (op is unfold and static[2] < static[1])
 
 
 def _prepare_spread(t):

@@ -62,14 +62,6 @@ def chain_read(steps: Steps) -> Forward:
     return run
 
 
-def _overlapping(steps: Steps) -> tuple[Steps, Steps]:
-    """The steps before elements may share a place, and those from there, if all of them only show elements."""
-    for i, (op, static, _) in enumerate(steps):
-        if may_overlap(_below(op), static):
-            return (steps[:i], steps[i:]) if all([_below(op) in MOVING for op, _, _ in steps[i:]]) else (steps, ())
-    return steps, ()
-
-
 def _below(op: Any) -> Any:
     """The view operator itself, where vmap maps it."""
     while op not in MOVING and hasattr(op, "base"):
@@ -79,23 +71,30 @@ def _below(op: Any) -> Any:
 
 def chain_write(steps: Steps) -> Forward:
     """The function (base value, view value, *ints) -> base value with the view replaced."""
-
-    first, last = _overlapping(steps)
-    taken = sum([n for _, _, n in first])
+    kinds = [_below(op) for op, _, _ in steps]
+    moving = [all([k in MOVING for k in kinds[i:]]) for i in range(len(kinds))]
 
     def run(base: Any, new: Any, *ints: Any) -> Any:
-        values, splits, rest = [base], [], ints[taken:]
-        for op, static, n in first:
-            here, ints = ints[:n], ints[n:]
+        values, splits = [base], []
+        for i, (op, static, n) in enumerate(steps):
+            here, rest = ints[:n], ints[n:]
+            shown = op.read(values[-1], *static, *here)
+            if moving[i] and may_overlap(kinds[i], static, shown.shape != values[-1].shape):
+                new = _put(values[-1], new, steps[i:], ints)
+                break
             splits.append(here)
-            values.append(op.read(values[-1], *static, *here))
-        if last:
-            new = put(values[-1], new, lambda x: chain_read(last)(x, *rest))
-        for (op, static, _), here, value in zip(reversed(first), reversed(splits), reversed(values[:-1]), strict=True):
+            values.append(shown)
+            ints = rest
+        n = len(splits)
+        for (op, static, _), here, value in zip(steps[:n][::-1], splits[::-1], values[:n][::-1], strict=True):
             new = op.write(value, new, *static, *here)
         return new
 
     return run
+
+
+def _put(value: Any, new: Any, steps: Steps, ints: Any) -> Any:
+    return put(value, new, lambda x: chain_read(steps)(x, *ints))
 
 
 def followed_by_jax(value: Any) -> bool:
