@@ -33,8 +33,8 @@ class ContinuousBernoulli(Odds, ExponentialFamily):
         shape = self._given(probs, logits)
         if probs is not None:
             said = "The parameter probs has invalid values"
-            valid = self.arg_constraints["probs"].check(self.probs)
-            if validate_args is not None and not constraints.everywhere(valid, said):
+            wanted = self.arg_constraints["probs"]
+            if validate_args is not None and not constraints.everywhere(wanted.check(self.probs), said):
                 raise ValueError(said)
             self._param = self.probs = clamp_probs(self.probs)
         self._lims = lims

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from torchlike._base.state import UNUSUAL, state
+from torchlike._base.state import UNUSUAL, no_grad, state
 from torchlike._core.dispatch.bind import FUNCTIONS
 from torchlike._core.dispatch.dispatch import call
 from torchlike._core.tensor import arguments
@@ -29,18 +29,21 @@ __all__ = [
 
 def _normalized_by_itself(input, weight, bias, running_mean, running_var, momentum, eps, instances):
     inputs = (input, weight, bias, running_mean, running_var, momentum, eps)
-    if state.pack is None or instances or not state.grad or state.dispatch_modes:
-        out, _, _, mean, variance = call(ops.batch_norm_training, inputs, (instances,))
-    else:  # a hook of saved tensors may end the recorded call, as a checkpoint's second run does
-        out = None
-        state.grad = False
-        try:
-            *_, mean, variance = call(ops.batch_norm_training, inputs, (instances,))
-        finally:
-            state.__dict__["grad"] = True
-    move_statistic(running_mean, mean, not instances)
-    move_statistic(running_var, variance, not instances)
-    return call(ops.batch_norm_training, inputs, (instances,))[0] if out is None else out
+    try:
+        out, _, _, *moments = call(ops.batch_norm_training, inputs, (instances,))
+    except BaseException:  # a hook of saved tensors may have ended the call, as a checkpoint's second run does
+        if state.pack is not None and state.grad and not instances and not state.dispatch_modes:
+            with no_grad():
+                _, _, _, *moments = call(ops.batch_norm_training, inputs, (instances,))
+            _move_statistics(running_mean, running_var, moments, instances)
+        raise
+    _move_statistics(running_mean, running_var, moments, instances)
+    return out
+
+
+def _move_statistics(running_mean, running_var, moments, instances):
+    for running, moment in zip((running_mean, running_var), moments, strict=True):
+        move_statistic(running, moment, not instances)
 
 
 def batch_norm(input, running_mean, running_var, weight=None, bias=None, training=False, momentum=0.1, eps=1e-05):
