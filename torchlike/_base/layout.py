@@ -107,17 +107,9 @@ def is_dense(layout: Layout) -> bool:
 
 def is_disjoint(layout: Layout) -> bool:
     """Whether no two elements share a place, as far as lengths and strides tell it one by one."""
-    shape, strides, _ = layout
     span = 0
-    for n, stride in zip(reversed(shape), reversed(strides), strict=True):
-        if n != 1:  # a length that is not known yet cannot be compared otherwise
-            if stride <= span:
-                break
-            span += (n - 1) * stride
-    else:
-        return True
-    span = 0
-    for stride, n in sorted([(stride, n) for n, stride in zip(shape, strides, strict=True) if n != 1]):
+    # A length that is not known yet cannot be compared otherwise.
+    for stride, n in sorted([(stride, n) for n, stride in zip(layout.shape, layout.strides, strict=True) if n != 1]):
         if stride <= span:
             return False
         span += (n - 1) * stride

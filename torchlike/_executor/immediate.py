@@ -23,7 +23,7 @@ from torchlike._base.state import state
 from torchlike._executor import level, sparse
 from torchlike._executor.compiling import READY, aligned, put_few
 from torchlike._executor.kernels import jit
-from torchlike._executor.pending import Pending, all_settled, as_numpy, place_of, settled, trace_state_clean
+from torchlike._executor.pending import NUMPYS, Pending, all_settled, as_numpy, place_of, settled, trace_state_clean
 from torchlike._executor.rows import Rows
 from torchlike._executor.spread import layout_of
 
@@ -142,7 +142,6 @@ def _caster(dtype: Any) -> Callable[..., Any]:
     return jit(lambda value: value.astype(dtype), ("to", np.dtype(dtype)))
 
 
-NUMPYS = 64  # the most dimensions of numpy's arrays; XLA's may have more
 COPIES = 4  # arrays of zeros or ones of a shape that are numpy's; then a kernel is made for them
 LARGE = 1 << 20  # elements from which an accelerator makes them itself
 _copies: dict = {}

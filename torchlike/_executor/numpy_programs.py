@@ -31,7 +31,7 @@ from torchlike._executor.numpy_steps import (
     Subnormal,
     suspect,
 )  # fmt: skip
-from torchlike._executor.pending import as_numpy
+from torchlike._executor.pending import NUMPYS, as_numpy
 
 if TYPE_CHECKING:
     from torchlike._base.jaxprs import ClosedJaxpr
@@ -290,7 +290,7 @@ class _Builder:
 
     def equation(self, eqn: Any, arguments: list[int]) -> list[int]:
         name = eqn.primitive.name
-        _demand(all(v.aval.ndim <= 64 for v in (*eqn.invars, *eqn.outvars)))  # which is the most that numpy has
+        _demand(all(v.aval.ndim <= NUMPYS for v in (*eqn.invars, *eqn.outvars)))
         if name in _INLINED:
             return self.jaxpr(eqn.params[_INLINED[name]], arguments)
         if name in _SAME:

@@ -12,6 +12,8 @@ from jax.sharding import SingleDeviceSharding
 from torchlike._base import exhausted
 from torchlike._base.tracing import trace_ctx, trace_state_clean
 
+NUMPYS = 64  # the most dimensions of numpy's arrays; XLA's may have more
+
 if TYPE_CHECKING:
     from jax.core import ShapedArray
 

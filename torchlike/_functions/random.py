@@ -19,8 +19,7 @@ from torchlike._core.tensor import arguments
 from torchlike._core.tensor.arguments import bools, bools_or_none
 from torchlike._core.tensor.mutation import write
 from torchlike._core.tensor.tensor import Tensor, fresh, value_of
-from torchlike._executor.immediate import NUMPYS
-from torchlike._executor.pending import Array
+from torchlike._executor.pending import NUMPYS, Array
 from torchlike._functions import host_samples as host
 from torchlike._functions import integer_ranges as ranges
 from torchlike._functions._install import both, function, method

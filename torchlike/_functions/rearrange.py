@@ -126,8 +126,8 @@ def _fill(run, self, value, number, tensor):
 @method()
 def fill_(self, value):
     """Every element replaced by a number or by a tensor of no dimensions."""
-    if self._view is not None and has_overlap(self._view.layout) and not isinstance(value, Tensor):
-        if not (state.grad and self.requires_grad):
+    if self._view is not None and has_overlap(self._view.layout):
+        if not (isinstance(value, Tensor) or (state.grad and self.requires_grad)):
             assign(self, value, shared=True)  # the elements that share a place all get the one value
             return self
     return _fill(call_inplace, self, value, ops.fill_number.inplace, ops.fill_tensor.inplace)

@@ -334,6 +334,7 @@ def as_strided(self, size, stride, order, offset):
 # Views that show elements of their base as they are, wherever they lie.
 MOVING = frozenset({view_, reshape_alias, unsafe_view, squeeze, squeeze_dim, squeeze_dims, unsqueeze, alias, transpose,
                     t, permute, select, slice_, narrow, expand, diagonal, unfold, as_strided})  # fmt: skip
+DISTINCT = MOVING - {expand, unfold, as_strided}  # each element once
 
 
 def may_overlap(op, static, grows):

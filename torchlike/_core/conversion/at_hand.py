@@ -17,8 +17,8 @@ from torchlike._core.tensor.shared_memory import fits
 from torchlike._core.tensor.storage import CAPTURES, UNTRACKED, Storage
 from torchlike._core.tensor.tensor import Tensor, fresh, value_of
 from torchlike._core.tensor.views import moves
-from torchlike._executor.immediate import NUMPYS, put_beside
-from torchlike._executor.pending import Array, as_numpy
+from torchlike._executor.immediate import put_beside
+from torchlike._executor.pending import NUMPYS, Array, as_numpy
 
 if TYPE_CHECKING:
     from torchlike._core.tensor.views import View
@@ -40,8 +40,7 @@ def at_hand(t: Tensor, few: int = FEW) -> np.ndarray | None:
     if math.prod(storage.form.shape if view is None else view.shape) > few:
         return None
     part = view is not None and view.steps and not storage.shared and (t._cache is None or t._cache[0] != storage.epoch)
-    if part and len(storage.form.shape) > NUMPYS:
-        part = False
+    part = part and len(storage.form.shape) <= NUMPYS
     value = storage.value if part else value_of(t)
     if value.__class__ is not Array or not on_host(value) or not trace_state_clean():
         return None

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 from jax.core import Tracer
 
-from torchlike._base.layout import is_disjoint
 from torchlike._base.state import state
 from torchlike._base.threads import alone
 from torchlike._base.tracing import current_trace, inside
@@ -208,7 +207,7 @@ def write(t: Tensor, value: Any, seen: Any = ANY) -> bool:
                 storage.epoch += 1
                 epoch = storage.epoch
                 break
-        if is_disjoint(view.layout):  # elements that share a place were given several values
+        if views.distinct(view):  # elements that share a place were given several values
             storage.keep(t, epoch, value)  # of this write: another thread's may have followed
     if storage.stands and storage.inner is not None:
         storage.level.wrote(t, value)

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from jax.core import Tracer
 
-from torchlike._base.layout import contiguous_strides
+from torchlike._base.layout import contiguous_strides, is_disjoint
 from torchlike._base.state import state
 from torchlike._decl.derive import Derived
 from torchlike._executor import immediate
 from torchlike._executor.scalars import with_arrays
 from torchlike._ops._overlap import put
 from torchlike._ops.constant import constant
-from torchlike._ops.view import MOVING, conj, may_overlap, neg_view
+from torchlike._ops.view import DISTINCT, MOVING, may_overlap
 
 if TYPE_CHECKING:
     from torchlike._base.layout import Layout
@@ -153,8 +153,13 @@ def moves(steps: Steps) -> bool:
     """Whether a view shows elements of its base, wherever they lie, and nothing computed of them."""
     found = _moves.get(steps)
     if found is None:
-        found = _moves[steps] = not any([op is conj or op is neg_view or op is constant for op, _, _ in steps])
+        found = _moves[steps] = all([op in MOVING for op, _, _ in steps])
     return found
+
+
+def distinct(view: View) -> bool:
+    """Whether no two elements of a view share a place, as its steps tell, or lengths and strides one by one."""
+    return all([op in DISTINCT for op, _, _ in view.steps]) or is_disjoint(view.layout)
 
 
 def read(base: Any, view: View) -> Any:
