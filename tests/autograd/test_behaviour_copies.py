@@ -37,6 +37,16 @@ def test_deepcopies_keep_sharing(t):
 
 
 @story
+def test_deepcopies_of_conjugates_and_negatives(t):
+    x = t.arange(6.0).view(2, 3) * (1 + 1j)
+    lazy = [x.conj(), x.conj().t(), x.conj().imag, x.conj()[:, 1:]]
+    copies = copy.deepcopy([x, *lazy])
+    copies[0].zero_()
+    p = copy.deepcopy(x.conj().requires_grad_())
+    return copies, [(c.is_conj(), c.is_neg(), c.stride()) for c in copies], x, p.requires_grad, p.is_conj()
+
+
+@story
 def test_shallow_copies(t):
     x = leaf(t)
     y = copy.copy(x)

@@ -1,11 +1,16 @@
 """Joining, repeating, turning, padding, filling and copying, against PyTorch."""
 
+import warnings
+
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 import torch
 from oracle import check, check_error
 
 import torchlike
+from torchlike.interop import to_jax
 
 X = np.arange(12.0).reshape(3, 4)
 Y = np.random.RandomState(0).randn(3, 4)
@@ -347,6 +352,99 @@ def test_resize_grows():
         assert x[0].tolist() == [0.0, 1.0, 2.0]
         with pytest.raises(RuntimeError, match="cannot resize variables that require grad"):
             lib.ones(2, requires_grad=True).resize_(3)
+
+
+def _grown(t, x, y):
+    x.resize_(8)
+    x[0] = 9
+    y[1, 1] = 7
+    return [x[:4].tolist(), y.tolist(), x.data_ptr() == y.data_ptr()]
+
+
+def _grown_again(t, x, y):
+    seen = []
+    for n in (6, 9):
+        x.resize_(n)[0] = n
+        y[1, 1] = n + 1
+        z = y.detach()
+        z.resize_(n + 1)[2] = -n
+        seen += [x[:4].tolist(), y.tolist(), z[:4].tolist()]
+    return seen
+
+
+def _grown_as_integers(t, x, y):
+    bits = x.view(t.int32)
+    bits.resize_(6)[0] = 1065353216
+    y[0, 1] = 2
+    return [x.tolist(), y.tolist(), bits[:4].tolist()]
+
+
+def _grown_part(t, x, y):
+    part = x[2:]
+    part.resize_(6)[0] = 5
+    x[3] = 6
+    return [part[:2].tolist(), y.tolist()]
+
+
+def _grown_by_out(t, x, y):
+    for n in (5, 7):
+        with warnings.catch_warnings(record=True):
+            warnings.simplefilter("always")
+            t.cat([t.ones(2), t.full((n - 2,), 2.0)], out=x)
+        x[0] = n
+    return [x.tolist(), y.tolist()]
+
+
+def _grown_with_numpy(t, x, y):
+    x.resize_(8)
+    array = x.numpy()
+    with pytest.raises(RuntimeError, match="not resizable"):
+        x.resize_(20)
+    array[0] = 3
+    return y.tolist()
+
+
+def _grown_what_is_saved(t, x, y):
+    w = t.ones(4, requires_grad=True)
+    loss = (w * x).sum()
+    y.resize_(8)[0] = 3
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        loss.backward()
+
+
+@pytest.mark.parametrize("story", [
+    _grown, _grown_again, _grown_as_integers, _grown_part, _grown_by_out, _grown_with_numpy, _grown_what_is_saved,
+])  # fmt: skip
+def test_growing_keeps_what_is_shared(story):
+    found = []
+    for lib in (torch, torchlike):
+        x = lib.arange(4.0)
+        found.append(story(lib, x, x.view(2, 2)))
+    assert found[0] == found[1]
+
+
+def test_growing_in_programs():
+    def grown(x, b):
+        v = b[:2]
+        b.resize_(8)
+        b[0] = 5
+        return v + x[:2]
+
+    def alone(x):
+        b = x * 2
+        b.resize_(8)
+        c = x * 3
+        c.t_().resize_(9)
+        return b[:3] + c[:3]
+
+    x, b = torchlike.ones(3), torchlike.ones(3)
+    assert torchlike.compile(grown)(x, b).tolist() == [6.0, 2.0]
+    assert b[:3].tolist() == [5.0, 1.0, 1.0]
+    with pytest.raises(RuntimeError, match="larger than the storage that others show"):
+        torchlike.compile(grown, fullgraph=True)(x, torchlike.ones(3))
+    assert torchlike.compile(alone, fullgraph=True)(x).tolist() == [5.0, 5.0, 5.0]
+    with pytest.raises(NotImplementedError, match="clone"):
+        jax.jit(to_jax(lambda x: grown(x, x * 2)))(jnp.ones(3))
 
 
 def test_set_shares_storage():

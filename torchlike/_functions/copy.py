@@ -282,13 +282,17 @@ def _copied(t, memo):
     elif type(t) is not Tensor:
         with DisableTorchFunctionSubclass():
             _demand_copy(t, t.new_empty([]), "new_empty")
-    if value(t) is None and not t.is_quantized:
+    lazy = is_conj(t) or is_neg(t)  # such a view has a copy of its own, as PyTorch's
+    shown = call(ops.clone, (t.detach(),), (None,)) if lazy else t
+    if lazy:
+        cell = shown._storage
+    elif value(t) is None and not t.is_quantized:
         cell = copied_cell(t._storage, memo)
     else:
         key = "storage", id(t._storage)
         copy = quantized_copy if t.is_quantized else copied
         cell = memo.get(key) or memo.setdefault(key, holding(copy(t)._storage.value))
-    new = alias(t, type(t))
+    new = alias(shown, type(t))
     new._storage, new._vc, new._rg = cell, UNTRACKED if state.inference else Version(), t._rg
     new._cache = None
     return new

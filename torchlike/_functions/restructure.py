@@ -162,8 +162,9 @@ function("as_strided_")(as_strided_)
 def resize_(self, *sizes, size=None, memory_format=None):
     """This tensor with another size over the same storage, which grows (by zeros) where it must.
 
-    Growing gives the tensor a storage of its own; other tensors over the old one keep it. ``memory_format``: of the
-    strides over the elements as they lie.
+    Other tensors over that storage see what is written to the part they show, and are seen. RuntimeError where numpy
+    sees the memory, or where such a storage would grow a second time. ``memory_format``: of the strides over the
+    elements as they lie.
     """
     if memory_format is preserve_format:
         raise RuntimeError("Unsupported memory formatPreserve")

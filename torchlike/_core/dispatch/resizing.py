@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+from sys import getrefcount
 from typing import TYPE_CHECKING
 
 from torchlike._base.deterministic import unwritten
 from torchlike._base.layout import Layout, contiguous_strides, numel
+from torchlike._base.state import state
 from torchlike._core.dispatch.dispatch import call
 from torchlike._core.dispatch.view_calls import call_view
 from torchlike._core.tensor.mutation import become, reshape
-from torchlike._core.tensor.shared_memory import demand_resizable
+from torchlike._core.tensor.shared_memory import demand_resizable, lie_together
+from torchlike._core.tensor.storage import Outer
+from torchlike._executor.references import KNOWN
 from torchlike._ops import pad as pads
 from torchlike._ops import view as views
 
 if TYPE_CHECKING:
+    from torchlike._core.tensor.storage import Storage
     from torchlike._core.tensor.tensor import Tensor
     from torchlike._core.typed import Shape
 
@@ -29,7 +34,7 @@ def grows(t: Tensor, shape: Shape) -> bool:
 def resize(t: Tensor, shape: Shape, strides: tuple[int, ...]) -> None:
     """Give ``t`` a shape and dense strides over its storage, grown where it must; no version counts it.
 
-    Growing gives the tensor a storage of its own; other tensors over the old one keep it.
+    Where other tensors show the storage that grows, both have their numbers in the same memory from then on.
     """
     offset = t._layout.offset
     if grows(t, shape):
@@ -42,8 +47,23 @@ def resize(t: Tensor, shape: Shape, strides: tuple[int, ...]) -> None:
         reshape(t, call_view(views.as_strided, (t.detach(),), layout)._view)
 
 
+def _is_held(t: Tensor, storage: Storage) -> bool:
+    """Whether somebody else may show the storage of ``t``."""
+    if state.capture is not None:
+        if state.capture.others_show(t):
+            state.capture.refuse("makes a tensor larger than the storage that others show too")
+        return False
+    of_t = KNOWN + 1 + (t._vc is storage)  # one more for the caller's variable
+    return storage.shared or (getrefcount(storage) > of_t and storage.form.__class__ is not Outer)
+
+
 def _grow(t: Tensor, count: int) -> None:
-    size = numel(t._storage.form.shape)
+    storage = t._storage
+    held = _is_held(t, storage)
+    size = numel(storage.form.shape) * storage.form.dtype.itemsize // t.dtype.itemsize
     flat = call_view(views.as_strided, (t.detach(),), ((size,), (1,), 0))
     number = unwritten(t.dtype) or None
-    become(t, call(pads.constant_pad_nd, (flat, number), ((0, count - size),))._storage, None)
+    larger = call(pads.constant_pad_nd, (flat, number), ((0, count - size),))._storage
+    if held:
+        lie_together(storage, larger)
+    become(t, larger, None)

@@ -7,6 +7,7 @@ import functools
 import mmap
 import os
 import threading
+import weakref
 from collections.abc import Callable, Sequence
 from sys import getrefcount
 from typing import TYPE_CHECKING, Any
@@ -68,15 +69,17 @@ class HostMemory:
         epoch: that of the storage when they were last filled for ``data_ptr()``. pinned: whether that was asked for.
         own: whether it is memory of ours. writable: whether changes of the storage may go there.
         spans: what numpy sees of them, as sorted (first, end), the rest being the storage's value alone; None for all.
+        group: weak references to the storages that begin at the same address, if one of them grew.
     """
 
-    __slots__ = ("bytes", "address", "root", "known", "epoch", "pinned", "own", "writable", "spans")
+    __slots__ = ("bytes", "address", "root", "known", "epoch", "pinned", "own", "writable", "spans", "group")
     spans: list[tuple[int, int]] | None
+    group: Sequence[weakref.ref[Storage]]
 
     def __init__(self, flat: np.ndarray, root: np.ndarray | None = None, writable: bool = True) -> None:
         self.bytes, self.root, self.known = flat, root, _ALONE
         self.address: int = flat.__array_interface__["data"][0]
-        self.epoch, self.pinned, self.own, self.writable, self.spans = -1, False, False, writable, None
+        self.epoch, self.pinned, self.own, self.writable, self.spans, self.group = -1, False, False, writable, None, ()
 
     @property
     def lasts(self) -> bool:
@@ -108,9 +111,15 @@ class HostMemory:
         self.own = True
         return self
 
-    def alone(self) -> bool:
-        """Whether nobody else refers to the memory."""
-        return self.root is not None and getrefcount(self.root) <= self.known
+    def beginning(self, nbytes: int) -> HostMemory:
+        """The first bytes of this memory."""
+        part = HostMemory(self.bytes[:nbytes], self.root)
+        part.group = self.group
+        return part
+
+    def alone(self, storages: int = 1) -> bool:
+        """Whether nobody refers to the memory but so many storages, by their array of bytes and by ``root``."""
+        return self.root is not None and getrefcount(self.root) <= self.known + 2 * (storages - 1)
 
     def seen(self, layout: Layout, dtype: np.dtype) -> np.ndarray:
         """An array over the memory; strides and offset count elements."""

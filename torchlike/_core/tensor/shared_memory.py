@@ -15,6 +15,7 @@ the storage memory that numpy sees (``HostMemory.spans``).
 
 from __future__ import annotations
 
+import weakref
 from typing import TYPE_CHECKING, Any
 
 import jax
@@ -341,7 +342,37 @@ def adopt(storage: Storage, memory: HostMemory) -> None:
     storage.__class__ = SHARING[storage.__class__]
 
 
+def lie_together(storage: Storage, larger: Storage) -> None:
+    """Let a storage have its numbers where those of a new, larger one begin: what is written to either is in both.
+
+    Those that lie together with it already, because it grew before, come along.
+    """
+    values = [(s, settled(s.value)) for s in (*_together(storage), larger)]
+    if not (_plain_here() and all([on_host(v) for _, v in values])):
+        raise NotImplementedError(
+            "resize_() of a tensor whose storage others show, to more than the storage holds, needs tensors on the CPU "
+            "outside of what jax traces: clone() the tensor first"
+        )
+    memory = HostMemory.new(values[-1][1].nbytes)
+    memory.put(values[-1][1], larger.strides)
+    memory.group = [weakref.ref(s) for s, _ in values]
+    with LOCK.held:
+        for s, value in values:
+            s.host = memory if s is larger else memory.beginning(value.nbytes)
+            s.__class__ = SHARING.get(s.__class__, s.__class__)
+            _set(s, value)
+            s.epoch += 1
+
+
+def _together(storage: Storage) -> list[Storage]:
+    """The storages that lie where this one does, itself among them."""
+    if not storage.shared:
+        return [storage]
+    root, found = storage.host.root, [ref() for ref in storage.host.group]
+    return [s for s in found if s is not None and s.shared and s.host.root is root]
+
+
 def demand_resizable(storage: Storage) -> None:
     """RuntimeError where numpy sees the memory."""
-    if storage.shared:
+    if storage.shared and not storage.host.alone(len(_together(storage))):
         raise RuntimeError("Trying to resize storage that is not resizable: a numpy array or buffer shares its memory")

@@ -391,6 +391,11 @@ class Overlay:
         key = id(t)
         return key in self.own or (key not in self.fields and id(t._storage) in self.own)
 
+    def others_show(self, t: Tensor) -> bool:
+        """Whether other tensors may show the storage of ``t``: those of this capture are known."""
+        mine = [x for x in self.own.values() if isinstance(x, Tensor) and x._storage is t._storage]
+        return id(t._storage) not in self.own or any([x is not t for x in mine])
+
     def _note_grad(self, t: Tensor, asked: bool) -> Grad:
         before = t._grad if self.outer is None else self.outer.grad_of(t)
         known = sys.getrefcount(before) > _ALONE  # in a line of its own: arguments of a call count too
