@@ -4,7 +4,9 @@ import importlib
 import io
 import sys
 import traceback
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from types import ModuleType
 from typing import Any, NoReturn
 
@@ -165,6 +167,33 @@ def _rebuild_meta_tensor_no_storage(
     if t.stride() != tuple(stride):
         restride(t, tuple(stride))
     return mark(t, True) if requires_grad else t
+
+
+_PLACE: ContextVar[Any] = ContextVar("place", default=None)
+
+
+@contextmanager
+def placing(place: Callable[[UntypedStorage, str], UntypedStorage]) -> Iterator[None]:
+    """A context in which wrappers are rebuilt where ``place`` puts a storage that was saved where they were."""
+    token = _PLACE.set(place)
+    try:
+        yield
+    finally:
+        _PLACE.reset(token)
+
+
+def _rebuild_wrapper_subclass(
+    cls: Any, dtype: dtypes.dtype, size: Sequence[int], stride: Sequence[int], storage_offset: int, layout: Any,
+    device: Any, requires_grad: bool,
+) -> Tensor:  # fmt: skip
+    """A tensor of ``cls`` without values, as ``_make_wrapper_subclass`` makes it; what it wraps is its state."""
+    place = _PLACE.get()
+    if place is not None:
+        device = place(UntypedStorage(0), str(device)).device
+    return cls._make_wrapper_subclass(
+        cls, tuple(size), strides=tuple(stride), storage_offset=storage_offset, layout=layout, dtype=dtype,
+        device=device, requires_grad=requires_grad,
+    )  # fmt: skip
 
 
 def _parameter_class() -> Any:

@@ -17,6 +17,7 @@ import zipfile
 from collections.abc import Callable, Iterator, Mapping
 from typing import IO, Any, BinaryIO, TypeAlias
 
+import torchlike._utils as _utils
 from torchlike._base.device import device as Device
 from torchlike._base.device import jax_device
 from torchlike._base.home import OURS
@@ -201,6 +202,11 @@ def _load(file: IO[Any], map_location: MAP_LOCATION, module: Any, arguments: dic
     if not file.read(1):
         raise EOFError("load(): Ran out of input: the file is empty, or has been read to its end; seek(0) goes back")
     file.seek(start)
+    with _utils.placing(place):
+        return _read(file, place, module, arguments, mmap)
+
+
+def _read(file: IO[Any], place: Any, module: Any, arguments: dict[str, Any], mmap: bool | None) -> Any:
     if not _is_zipfile(file):
         if mmap:
             raise RuntimeError(

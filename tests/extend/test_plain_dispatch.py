@@ -118,6 +118,16 @@ def test_deepcopy_refuses_another_class():
     agree_error(run, r"for non-wrapper subclasses.*implement new_empty\(\)")
 
 
+def test_deepcopy_asks_the_new_empty_of_the_class():
+    def run(t):
+        cls = of(passing, t)[0].__class__
+        cls.new_empty = lambda self, shape: t.empty(shape).as_subclass(cls)
+        new = copy.deepcopy(t.ones(2).as_subclass(cls))
+        return type(new) is cls, new.requires_grad
+
+    agree(run)
+
+
 def test_deepcopy_of_a_wrapper_is_its_clone():
     def run(t, wraps):
         class Wrapper(t.Tensor):

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import io
+import pickle
+
 import pytest
 from both import agree, agree_error, attempt
 from dispatch_kit import dispatch, log_mode, unwrapped, wrapper_class
@@ -470,3 +473,58 @@ def test_batched_gradients(name):
         return kinds(got, whole)
 
     agree(run)
+
+
+# -- files ---------------------------------------------------------------------------------------------------
+
+
+def stored(t, requires_grad=False):
+    """A wrapper of a class that pickle finds, with an attribute."""
+
+    class Stored(t.Tensor):
+        @staticmethod
+        def __new__(cls, inner, requires_grad):
+            place = {"strides": inner.stride(), "dtype": inner.dtype, "device": inner.device}
+            return t.Tensor._make_wrapper_subclass(cls, inner.shape, requires_grad=requires_grad, **place)
+
+        def __init__(self, inner, requires_grad):
+            self.inner = inner
+
+        @classmethod
+        def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
+            raise RuntimeError(f"{func} was called")
+
+    Stored.__module__, Stored.__qualname__ = __name__, "Stored"
+    globals()["Stored"] = Stored
+    w = Stored(t.arange(6.0).view(2, 3).t(), requires_grad)
+    w.scale = 2.5
+    return w
+
+
+def facts_of(w):
+    inner = w.inner.tolist() if w.inner.device.type == "cpu" else None
+    return type(w).__name__, w.shape, w.stride(), w.dtype, str(w.device), w.requires_grad, w.scale, inner
+
+
+def saved(t, w, **options):
+    file = io.BytesIO()
+    t.save(w, file)
+    file.seek(0)
+    return t.load(file, **options)
+
+
+@pytest.mark.parametrize("requires_grad", [False, True])
+@pytest.mark.parametrize("options", [{}, {"map_location": "meta"}], ids=str)
+def test_files_hold_what_is_wrapped(options, requires_grad):
+    agree(lambda t: facts_of(saved(t, stored(t, requires_grad), weights_only=False, **options)))
+    agree(lambda t: facts_of(pickle.loads(pickle.dumps(stored(t, requires_grad)))))
+
+
+def test_files_of_weights_alone_hold_wrappers_of_allowed_classes():
+    def allowed(t):
+        w = stored(t)
+        with t.serialization.safe_globals([type(w)]):
+            return facts_of(saved(t, w))
+
+    agree(allowed)
+    agree_error(lambda t: saved(t, stored(t)), "Unsupported global: GLOBAL .*Stored")

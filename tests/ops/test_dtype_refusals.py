@@ -138,12 +138,43 @@ BOOLS = [
     lambda t, x: t.nn.functional.poisson_nll_loss(True, x),
     lambda t, x: t.nn.functional.hinge_embedding_loss(x, True),
     lambda t, x: t.nn.functional.soft_margin_loss(x, True),
+    lambda t, x: t.nn.functional.linear(x, x, True),
+    lambda t, x: t.nn.functional.layer_norm(x, (2,), True),
+    lambda t, x: t.nn.functional.rms_norm(x, (2,), True),
+    lambda t, x: t.nn.functional.batch_norm(x[None], x, x, True),
+    lambda t, x: t.nn.functional.embedding(True, x[None]),
+    lambda t, x: t.nn.functional.relu(True),
+    lambda t, x: t.nn.functional.softplus(True),
+    lambda t, x: t.nn.functional.pad(True, (1, 1)),
+    lambda t, x: t.nn.functional.prelu(x, True),
+    lambda t, x: t.nn.functional.conv1d(x[None], x[None, None], True),
+    lambda t, x: t.linalg.matrix_rank(True),
+    lambda t, x: t.linalg.pinv(True),
+    lambda t, x: t.linalg.lstsq(x[None], True),
+    lambda t, x: t.cdist(True, x[None]),
+    lambda t, x: t.clip(True, 0, 1),
+    lambda t, x: t.vmap(lambda y: t.mm(y, True))(x[None, None]),
 ]
 
 
 @pytest.mark.parametrize("f", BOOLS)
 def test_bools_are_no_tensors(f):
-    agree_error(lambda t: f(t, t.ones(2)), "must be Tensor, not bool|got \\(bool, ")
+    agree_error(lambda t: f(t, t.ones(2)), "must be Tensor, not bool|got \\(.*bool")
+
+
+@pytest.mark.parametrize("x", [2, 2.5])
+def test_numbers_are_no_tensors(x):
+    agree_error(lambda t: t.clamp(x, 0, 1), "clamp")
+    agree_error(lambda t: t.linalg.pinv(x), "linalg_pinv")
+    agree_error(lambda t: t.linalg.matrix_rank(x, rtol=0.1), "linalg_matrix_rank")
+    agree(lambda t: (t.where(t.ones(2) > 0, True, False), t.add(True, t.ones(2)), t.ones(2).clamp(False, True)))
+
+
+def test_results_written_into_outputs_have_names():
+    empty = lambda t, *kinds: tuple([t.empty(0, dtype=k) for k in kinds])  # noqa: E731
+    agree(lambda t: type(t.svd(t.eye(2), out=empty(t, *[t.float32] * 3))).__name__)
+    kinds = lambda t: (t.float32, t.float32, t.int64, t.float32)  # noqa: E731
+    agree(lambda t: type(t.linalg.lstsq(t.eye(2), t.eye(2), out=empty(t, *kinds(t)))).__name__)
 
 
 def test_a_memory_format_is_given_by_its_name():

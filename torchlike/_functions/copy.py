@@ -59,6 +59,7 @@ from torchlike._utils import (
     _rebuild_sparse_tensor,
     _rebuild_tensor_v2,
     _rebuild_tensor_v3,
+    _rebuild_wrapper_subclass,
 )
 
 
@@ -273,13 +274,11 @@ def _demand_storage(t):
 def _copied(t, memo):
     """A leaf with the layout of ``t`` over a copy of its storage, one for all tensors that share it."""
     _demand_storage(t)
-    if subclassed(t):
-        wrapper = isinstance(t._storage.form, Outer)
-        new = redispatch("clone.default", t) if wrapper else redispatch("new_empty.default", t, [], pin_memory=False)
-        _demand_copy(t, new, "clone" if wrapper else "new_empty")
-        if wrapper:
-            return mark(new, True) if requires_grad(t) else new
-    elif type(t) is not Tensor:
+    if subclassed(t) and isinstance(t._storage.form, Outer):
+        new = redispatch("clone.default", t)
+        _demand_copy(t, new, "clone")
+        return mark(new, True) if requires_grad(t) else new
+    if type(t) is not Tensor:
         with DisableTorchFunctionSubclass():
             _demand_copy(t, t.new_empty([]), "new_empty")
     lazy = is_conj(t) or is_neg(t)  # such a view has a copy of its own, as PyTorch's
@@ -341,6 +340,9 @@ def _reduced(t):
     if isinstance(t._storage.form, jax.core.Tracer):
         raise pickle.PicklingError("a tensor that jax traces cannot be pickled or saved: its value is not known")
     size, stride = tuple(t.shape), t.stride()
+    if isinstance(t._storage.form, Outer):
+        place = t.storage_offset(), t.layout, t.device
+        return _rebuild_wrapper_subclass, (type(t), t.dtype, size, stride, *place, t.requires_grad)
     if t.is_meta:
         return _rebuild_meta_tensor_no_storage, (t.dtype, size, stride, t.requires_grad)
     marks = {name: True for name, marked in (("conj", is_conj(t)), ("neg", is_neg(t))) if marked}

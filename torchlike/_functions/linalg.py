@@ -234,7 +234,9 @@ linalg_matrix_rank = linalg.matrix_rank
 
 _DRIVERS = ("gels", "gelsy", "gelsd", "gelss")
 LuWithInfo = arguments.named_results("_lu_with_info", ("LU", "pivots", "info"))
-LstsqResult = arguments.named_results("linalg_lstsq", ("solution", "residuals", "rank", "singular_values"))
+_LSTSQ = "solution", "residuals", "rank", "singular_values"
+LstsqResult = arguments.named_results("linalg_lstsq", _LSTSQ)
+_LstsqOut = arguments.named_results("linalg_lstsq_out", _LSTSQ)
 
 
 def lstsq(input, b, rcond=None, *, driver=None, out=None):
@@ -266,7 +268,8 @@ def lstsq(input, b, rcond=None, *, driver=None, out=None):
         rank = rank.reshape(-1)[:0]
     if driver in ("gels", "gelsy"):
         s = s.reshape(-1)[:0]
-    return LstsqResult(_all_written("linalg_lstsq", (solution, residuals, rank, s), out))
+    made = LstsqResult if out is None else _LstsqOut
+    return made(_all_written("linalg_lstsq", (solution, residuals, rank, s), out))
 
 
 def _as_lapack(rcond, driver, input):
@@ -343,6 +346,7 @@ def diagonal(A, *, offset=0, dim1=-2, dim2=-1):
 # -- older names -------------------------------------------------------------------------------------
 
 _Svd = arguments.named_results("svd", ("U", "S", "V"))
+_SvdOut = arguments.named_results("svd_out", ("U", "S", "V"))
 
 
 @both()
@@ -358,16 +362,16 @@ def svd(input, some=True, compute_uv=True, *, out=None):
     bools("svd", some=some, compute_uv=compute_uv)
     if compute_uv:
         u, s, vh = linalg.svd(input, full_matrices=not some)
-        return _Svd(_svd_written((u, s, vh.mH), out))
+        return _svd_written((u, s, vh.mH), out)
     batch, m, n = tuple(input.shape[:-2]), input.shape[-2], input.shape[-1]
     results = input.new_zeros((*batch, m, m)), linalg.svdvals(input), input.new_zeros((*batch, n, n))
-    return _Svd(_svd_written(results, out))
+    return _svd_written(results, out)
 
 
 def _svd_written(results, outs):
     for result, out in zip(results, outs or (), strict=False):
         demand_dtype("svd", result.dtype.np, out)
-    return _all_written("svd", results, outs)
+    return (_Svd if outs is None else _SvdOut)(_all_written("svd", results, outs))
 
 
 @both()

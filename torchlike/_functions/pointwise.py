@@ -15,7 +15,7 @@ from torchlike._core.conversion.numbers import demand_held
 from torchlike._core.dispatch.dispatch import call
 from torchlike._core.dispatch.inplace import call_inplace
 from torchlike._core.dispatch.out import call_out
-from torchlike._core.tensor.arguments import as_number, bools, no_bool, stands_for_number
+from torchlike._core.tensor.arguments import as_number, bools, stands_for_number
 from torchlike._core.tensor.tensor import Tensor
 from torchlike._decl.op import exact
 from torchlike._executor.level import dynamic_shape, mapped
@@ -37,13 +37,6 @@ def _wrong(name, position, given):
         f"{name}(): argument '{position}' must be Tensor or Number, not {type(given).__name__}; "
         "convert it with torch.as_tensor()"
     )
-
-
-def _no_bools(op, tensors):
-    """Refuse bools among arguments that are tensors alone."""
-    for at, x in enumerate(tensors):
-        if x.__class__ is bool:
-            no_bool(op.name, op.declaration.dynamic[at].public_name, at, x)
 
 
 # -- sums and fused products: PyTorch still takes the factor as a number before the tensors -------------
@@ -94,19 +87,16 @@ def _fused(name, op):
     def function(input, tensor1, tensor2, *rest, value=1, out=None):
         if rest:
             tensor1, tensor2, value = _before(name, (tensor1, tensor2, *rest), 2)
-        _no_bools(op, (input, tensor1, tensor2))
         return run(op, _factored(name, op, (input, tensor1, tensor2), value), (), out)
 
     def method(self, tensor1, tensor2, *rest, value=1):
         if rest:
             tensor1, tensor2, value = _before(name, (tensor1, tensor2, *rest), 2)
-        _no_bools(op, (self, tensor1, tensor2))
         return call(op, _factored(name, op, (self, tensor1, tensor2), value), ())
 
     def inplace(self, tensor1, tensor2, *rest, value=1):
         if rest:
             tensor1, tensor2, value = _before(name, (tensor1, tensor2, *rest), 2)
-        _no_bools(op, (self, tensor1, tensor2))
         return call_inplace(op.inplace, _factored(name, op, (self, tensor1, tensor2), value), ())
 
     _install(name, op, function, method, inplace)
@@ -282,7 +272,6 @@ def float_power_(self, exponent):
 
 def _limits(input, low, high):
     """The operator that fits the bounds, and what it takes."""
-    _no_bools(ternary.clamp, (input,))
     if isinstance(low, Tensor | None) and isinstance(high, Tensor | None) and not _are_numbers(low, high):
         return ternary.clamp_tensor, (input, low, high)
     bounds = (("min", low), ("max", high))
@@ -397,8 +386,6 @@ def where(condition, input=None, other=None, *, out=None):
 
 
 def _demand_mask(condition):
-    if condition.__class__ is bool:
-        no_bool("where", "condition", 0, condition)
     if condition.__class__ is Tensor and condition.dtype is uint8:
         warn_once(
             "where received a uint8 condition tensor. This behavior is deprecated and may be removed; give a boolean "
@@ -453,7 +440,6 @@ def isclose(input, other, rtol=1e-05, atol=1e-08, equal_nan=False):
     """
     bools("isclose", equal_nan=equal_nan)
     _demand_tolerances("isclose", rtol, atol)
-    _no_bools(compare.isclose, (input, other))
     return call(compare.isclose, (input, other, rtol, atol), (equal_nan,))
 
 
@@ -462,7 +448,6 @@ def allclose(input, other, rtol=1e-05, atol=1e-08, equal_nan=False):
     """Whether ``isclose`` holds for all elements; a bool. RuntimeError if the dtypes differ."""
     bools("allclose", equal_nan=equal_nan)
     _demand_tolerances("allclose", rtol, atol)
-    _no_bools(compare.all_close, (input, other))
     if mapped(input) or isinstance(other, Tensor) and mapped(other):
         raise RuntimeError(
             "vmap over torch.allclose isn't supported yet: the answer is one bool, and examples may differ; use "

@@ -133,6 +133,7 @@ clamp = pointwise(
     "clamp(Tensor self, Scalar? min=None, Scalar? max=None) -> Tensor",
     out="exact",
     dtype="promote",
+    numbers="",
     policy="self min max",
     held="min max",
     node="ClampBackward1",

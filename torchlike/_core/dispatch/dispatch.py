@@ -18,7 +18,7 @@ from torchlike._core.autograd import operator_node
 from torchlike._core.autograd.node_maker import node_of
 from torchlike._core.dispatch.layers import DEVICES, DISPATCH, LAYERS, SPARSE, Call, Form
 from torchlike._core.tensor import memory_order as layouts
-from torchlike._core.tensor.arguments import KIND, plain, with_numbers
+from torchlike._core.tensor.arguments import KIND, demand_no_bools, plain, with_numbers
 from torchlike._core.tensor.mutation import current, set_history
 from torchlike._core.tensor.tensor import Tensor, value_of, wrap
 from torchlike._core.tensor.view_creation import UNRECORDED, refusal
@@ -67,6 +67,10 @@ def call(op: Kernel, inputs: Inputs, static: Static) -> Any:
             values.append(t)
             if t is not None:
                 numbers = True
+        elif kind == 3:
+            demand_no_bools(op, inputs, static)
+            values.append(t)
+            numbers = True
         else:
             return walk(Call(op, NEW, inputs, static))
     try:
@@ -189,6 +193,8 @@ def walk(call: Call) -> Any:
     """The results of a call that some layer may handle, or whose inputs are to be made plain."""
     if any([isinstance(x, Tensor) for x in call.static]):
         call = Call(call.op, call.form, call.inputs, with_numbers(call.op, call.static))
+    if any([x.__class__ is bool for x in call.inputs]):
+        demand_no_bools(call.op, call.inputs, call.static)
     for layer in LAYERS if state.active else ():
         if state.active & layer.bit and (layer.outputs or not call.form.outputs):
             return layer(call)

@@ -43,11 +43,7 @@ def _check(arg: Arg, form: str, strict: bool, op: Op, env: dict[str, Any]) -> li
                 f"if {guard}{n}.__class__ is not Tensor: {'as_operand' if n in op.numbers else 'as_tensor_arg'}(NAME, "
                 f"'{n}', {n})"
             ]
-        receiver = n == "self" and form != "function"
-        if receiver or n in op.numbers:
-            return []
-        # of other numbers jax's value says in the kernel that they are none of tensors
-        return [f"if {n}.__class__ is bool: no_bool(NAME, '{arg.public_name}', {op.schema.args.index(arg)}, {n})"]
+        return []
     if arg.is_list:
         if arg.kind == "int":
             converter = "as_ints"
@@ -167,7 +163,7 @@ _ENV = {
     "call_inplace": call_inplace, "call_out": call_out, "call_view": call_view,
     "dtype": dtypes.dtype, "_UNSET": _UNSET, "_LISTS": frozenset((list, tuple, Size)),
     "exact": exact, "_twice": _twice, "REAL": REAL, "demand_held": demand_held,
-    "demand_given": convert.demand_given, "no_bool": convert.no_bool,
+    "demand_given": convert.demand_given,
     **{n: getattr(convert, n) for n in dir(convert) if n.startswith("as_")},
 }  # fmt: skip
 

@@ -25,7 +25,7 @@ from torchlike._core.autograd import node as nodes
 from torchlike._core.autograd import operator_node
 from torchlike._core.dispatch.dispatch import plan_for, refresh, walk
 from torchlike._core.dispatch.layers import DEVICES, SPARSE, Call, Form
-from torchlike._core.tensor.arguments import KIND, with_numbers
+from torchlike._core.tensor.arguments import KIND, demand_no_bools, with_numbers
 from torchlike._core.tensor.mutation import ANY, bump, current, seen_by, write
 from torchlike._core.tensor.overwriting import large, overwritable, overwrite
 from torchlike._core.tensor.storage import UNTRACKED
@@ -53,7 +53,10 @@ def call_inplace(op: Kernel, inputs: Inputs, static: Static) -> Tensor:
     if state.active:
         return walk(Call(op, INPLACE, inputs, static))
     for x in inputs:
-        if x.__class__ not in KIND:
+        kind = KIND.get(x.__class__)
+        if kind == 3:
+            demand_no_bools(op, inputs, static)
+        elif kind is None:
             return walk(Call(op, INPLACE, inputs, static))
     target = inputs[0]
     record = check_writable(op.name, target, inputs)
@@ -111,7 +114,7 @@ def finish(
         return put(target, out, seen)
     edges = [nodes.edge_of(inputs[i]) for i in plan.wanted]
     saved = [_saved(i, inputs[i], values[i], target) for i in plan.inputs]
-    versions = [None if KIND[x.__class__] == 2 else x._vc.version for x in saved]
+    versions = [x._vc.version if KIND[x.__class__] == 1 else None for x in saved]
     if not put(target, out, seen):
         return False
     node = operator_node.make(op, plan, edges, saved, versions)

@@ -25,8 +25,9 @@ from torchlike._executor.pending import as_numpy
 if TYPE_CHECKING:
     from torchlike._decl.derive import Kernel
 
-# How dispatch treats an input of each type: 1 a plain tensor, 2 a value passed as it is. Others go the slow way.
-KIND: dict[type, int] = {Tensor: 1, float: 2, int: 2, bool: 2, complex: 2, type(None): 2}
+# How dispatch treats an input of each type: 1 a plain tensor, 2 a value passed as it is, 3 one that is no tensor where
+# tensors alone are wanted. Others go the slow way.
+KIND: dict[type, int] = {Tensor: 1, float: 2, int: 2, bool: 3, complex: 2, type(None): 2}
 
 # What a number is, whatever methods its class has.
 _NUMBERS: dict[type, Callable[..., Any]] = {float: float.__float__, int: int.__index__, complex: complex.__complex__}
@@ -68,9 +69,17 @@ def no_tensor(function: str, name: str | None, position: int | None, x: Any) -> 
     return TypeError(f"{function}(): argument {' '.join(given)} must be Tensor, not {_kind(x)}{hint}")
 
 
-def no_bool(function: str, name: str, position: int, x: Any) -> NoReturn:
-    """Refuse a bool where a tensor is wanted: a kernel could not tell it from a tensor of one."""
-    raise no_tensor(function, name, position, x)
+def demand_no_bools(op: Kernel, inputs: tuple[Any, ...], static: tuple[Any, ...]) -> None:
+    """Refuse a bool where ``op`` takes tensors alone: of other numbers jax's value says in the kernel what they are."""
+    declared = op.declaration
+    if op is not declared and op is not declared.inplace:
+        return  # derived, of what a call was given
+    spans = declared.spans(static)
+    for arg in declared.dynamic:
+        if arg.is_tensor and arg.name not in declared.numbers:
+            for at in spans[arg.name]:
+                if inputs[at].__class__ is bool:
+                    raise no_tensor(op.name, arg.public_name, declared.schema.args.index(arg), inputs[at])
 
 
 _HEAP_TYPE = 1 << 9  # of a class that Python code made; the name of others has that of their module

@@ -176,6 +176,7 @@ _CALLS: dict[str, Callable] = {
     "torch._utils._rebuild_meta_tensor_no_storage": _utils._rebuild_meta_tensor_no_storage,
     "torch._utils._rebuild_sparse_tensor": _utils._rebuild_sparse_tensor,
     "torch._utils._rebuild_qtensor": _utils._rebuild_qtensor,
+    "torch._utils._rebuild_wrapper_subclass": _utils._rebuild_wrapper_subclass,
     "torch._utils._rebuild_parameter": _utils._rebuild_parameter,
     "torch._utils._rebuild_parameter_with_state": _utils._rebuild_parameter_with_state,
     "torch._tensor._rebuild_from_type_v2": _subclass,
