@@ -6,6 +6,7 @@ from both import agree
 
 import torchlike
 from torchlike._executor import shifted
+from torchlike.interop import to_jax
 
 
 def _shift(x):
@@ -95,6 +96,17 @@ def test_gradients(name):
         return y.detach(), x.grad
 
     agree(lambda t: _calls(t, lambda x: step(t, x), lambda i: (t.arange(12.0) / 4 + i).requires_grad_(), 2))
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_what_a_user_jits(name):
+    f = to_jax(lambda x: CASES[name](torchlike, x))
+    x = jax.numpy.arange(12.0)
+    loss = jax.grad(lambda x: (f(x).reshape(-1) ** 2).sum())
+    pair = jax.numpy.stack([x, x + 1])
+    for run in (f, loss, lambda x: jax.jvp(f, (x,), (x,))[1]):
+        assert jax.numpy.allclose(jax.jit(run)(x), run(x))
+    assert jax.numpy.allclose(jax.jit(jax.vmap(f))(pair), jax.numpy.stack([f(pair[0]), f(pair[1])]))
 
 
 def test_in_a_loop():

@@ -18,6 +18,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
+from jax.core import Tracer
 
 from torchlike._base.jaxprs import ClosedJaxpr, Literal, jaxpr_as_fun, run_equation
 
@@ -35,6 +36,7 @@ _SAME = frozenset(
 )  # fmt: skip
 _COMPLETE = frozenset(("dot_general", "conv_general_dilated", "while", "scan", "cond", "sort", "fft", "custom_call"))
 _CALLS = frozenset(("jit", "pjit", "closed_call"))
+_FAR = 1000  # values that are looked at before numbers count as computed of an array
 _NONE: frozenset[Any] = frozenset()
 
 
@@ -126,6 +128,40 @@ def _within(parameter: Any) -> Any:
     if isinstance(parameter, ClosedJaxpr):
         return _apart(parameter)
     return tuple([_within(x) for x in parameter]) if isinstance(parameter, tuple) and _bodies(parameter) else parameter
+
+
+def apart_from(array: Any, new: Any) -> Any:
+    """``new``, which is to replace a part of ``array`` in a function that a user gave jax to trace."""
+    if jax.default_backend() != "cpu":
+        return new
+    old, last = _traced(array), _traced(new)
+    return new if old is None or last is None or not _is_of(last, old) else _complete(new, old)
+
+
+def _traced(value: Any) -> Any:
+    """What stands for ``value`` in the program that jax makes, below derivatives and maps; None outside of one."""
+    while isinstance(value, Tracer) and not hasattr(value, "parent"):
+        value = getattr(value, "primal", getattr(value, "val", None))
+    return value if isinstance(value, Tracer) else None
+
+
+def _is_of(new: Any, array: Any) -> bool:
+    """Whether ``new`` may be computed, element by element, of the array or of what it shows."""
+    origins, equation = {id(array)}, array.parent
+    while equation is not None and (equation.primitive.name in _SAME or equation.primitive.name in _CALLS):
+        array = equation.in_tracers[0] if equation.in_tracers else None
+        equation = getattr(array, "parent", None)
+        origins.add(id(array))
+    found, rest = set(), [new]
+    while rest and len(found) < _FAR:
+        value = rest.pop()
+        if id(value) in origins:
+            return True
+        equation = getattr(value, "parent", None)
+        if id(value) not in found and equation is not None and equation.primitive.name not in _COMPLETE:
+            rest += equation.in_tracers
+        found.add(id(value))
+    return bool(rest)
 
 
 def _complete(new: Value, array: Value) -> Value:

@@ -28,7 +28,7 @@ from torchlike._core.dispatch.observers import redispatch
 from torchlike._core.dispatch.view_calls import Shaped, call_view
 from torchlike._core.tensor.arguments import KIND
 from torchlike._core.tensor.memory_order import inherit_strides, restride
-from torchlike._core.tensor.mutation import bump, enter, store
+from torchlike._core.tensor.mutation import bump, complete, enter, store
 from torchlike._core.tensor.overwriting import large, overwritable, overwrite
 from torchlike._core.tensor.storage import CAPTURES
 from torchlike._core.tensor.tensor import Tensor, fresh, value_of
@@ -474,6 +474,7 @@ def _store(target: Tensor, new: Any) -> None:
     if CAPTURES:
         enter(storage)
     if not (storage.shared and steps and storage.written(target, new)):
+        new = complete(storage, new) if steps else new
         part = steps != () and large(storage)
         stored = part and overwrite(storage, _assigner(steps), (), (new, *ints))
         while not stored:  # until no other thread writes meanwhile

@@ -16,6 +16,7 @@ from torchlike._base.threads import alone
 from torchlike._base.tracing import current_trace, inside
 from torchlike._core.tensor import overwriting, views
 from torchlike._core.tensor.storage import CAPTURES, UNTRACKED, Version
+from torchlike._executor import shifted
 from torchlike._executor.pending import Array, Pending, traces_program
 from torchlike._executor.spread import USED, as_before
 
@@ -190,6 +191,7 @@ def write(t: Tensor, value: Any, seen: Any = ANY) -> bool:
         storage.value = whole  # no thread comes between, as nothing is called
         storage.epoch += 1
     elif not (storage.shared and storage.written(t, value)):
+        value = complete(storage, value)
         large = overwriting.large(storage)
         replace = views.writer(view.steps)
         weak = seen if seen.__class__ is weakref.ref else None
@@ -213,6 +215,13 @@ def write(t: Tensor, value: Any, seen: Any = ANY) -> bool:
         storage.level.wrote(t, value)
     bump(t)
     return True
+
+
+def complete(storage: Storage, new: Any) -> Any:
+    """``new``, for a part of what the storage holds, in a user's program; see Note [Shifted updates]."""
+    if isinstance(new, Tracer) and state.capture is None:
+        return shifted.apart_from(storage.value, new)
+    return new
 
 
 def write_silently(t: Tensor, value: Any) -> None:
