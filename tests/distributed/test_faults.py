@@ -7,6 +7,7 @@ import socket
 import subprocess
 import sys
 import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import pytorchs
@@ -14,7 +15,8 @@ from both import agree
 from process_kit import HERE, ended, finished, free_port, started
 from story_kit import said
 
-from torchlike.distributed import _keeper, run
+import torchlike
+from torchlike.distributed import _keeper, _meeting, run
 from torchlike.distributed.run import parse_args
 
 FAULTS = {
@@ -206,6 +208,39 @@ def test_spawned_processes(tmp_path):
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=240, env=dict(os.environ))
     assert done.returncode == 0, done.stderr[-3000:]
     assert {f"rank {rank} [3.0, 3.0] torchlike" for rank in range(2)} <= set(done.stdout.splitlines())
+
+
+def meeting(port, *more):
+    return parse_args(["--rdzv-backend=c10d", f"--rdzv-endpoint=127.0.0.1:{port}", *more, "a.py"])
+
+
+def met(options, all_met=lambda: None):
+    with _meeting.met(options) as found:
+        all_met()
+        return found.node_rank, found.master_port, found.master_addr, found.rdzv_id
+
+
+def test_launchers_that_are_told_no_number():
+    options = meeting(free_port(), "--nnodes=3", "--rdzv-id=a")
+    all_met = threading.Barrier(3).wait
+    with ThreadPoolExecutor(3) as pool:
+        found = sorted(pool.map(met, [options] * 3, [all_met] * 3))
+    assert [x[0] for x in found] == [0, 1, 2]
+    assert {x[1:] for x in found} == {(found[0][1], "127.0.0.1", "a")}
+
+
+def test_launchers_that_do_not_meet():
+    with pytest.raises(TimeoutError, match=r"1 of 2 machines came to 127.0.0.1:\d+ within 0.1 seconds"):
+        met(meeting(free_port(), "--nnodes=2", "--rdzv-conf=timeout=3,join_timeout=0.1"))
+    kept = torchlike.distributed.TCPStore("127.0.0.1", 0, is_master=True)
+    kept.add("none/machines", 1)
+    with pytest.raises(RuntimeError, match=rf"^127.0.0.1:{kept.port} has met the 2 machines of --nnodes already"):
+        met(meeting(kept.port, "--nnodes=2"))
+
+
+def test_numbers_that_are_given_count():
+    named = meeting(7000, "--nnodes=2", "--node-rank=1")
+    assert (named.meets, named.node_rank, named.master_port) == (False, 1, 7000)
 
 
 MISUSES = {

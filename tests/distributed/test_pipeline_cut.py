@@ -26,9 +26,9 @@ def model(t, pp, split=None):
     class Model(t.nn.Module):
         def __init__(self):
             super().__init__()
+            self.out = t.nn.Linear(4, 3)  # stages have them in the order of calls
             self.emb = t.nn.Embedding(10, 4)
             self.layers = t.nn.ModuleList(Block() for _ in range(4))
-            self.out = t.nn.Linear(4, 3)
             self.scale = t.nn.Parameter(t.ones(1))
 
         def forward(self, ids, mask=None, shift: int = 1):

@@ -22,7 +22,7 @@ from typing import Any
 import jax
 
 from torchlike._base.home import OURS
-from torchlike.distributed import _rendezvous
+from torchlike.distributed import _meeting, _rendezvous
 from torchlike.distributed._keeper import Keeper
 from torchlike.distributed.elastic.multiprocessing.errors import ProcessFailure, _record
 from torchlike.interop.refusing import refusing
@@ -40,16 +40,16 @@ def get_args_parser() -> argparse.ArgumentParser:
     both = _both(parser)
     both("--nproc-per-node", "--nproc", default="1", help="processes on this machine: a number, auto, cpu or gpu")
     both("--nnodes", default="1", help="how many machines; 1:MAX where this is the only one")
-    both("--node-rank", type=int, default=0, help="the number of this machine")
+    both("--node-rank", type=int, default=None, help="the number of this machine; with c10d they are dealt out")
     both("--master-addr", default="", help="the host of machine 0; 127.0.0.1 for one machine")
     both("--master-port", type=int, default=0, help="a port there; for one machine any that is free")
     both("--max-restarts", type=int, default=0, help="how often all processes are started anew when one fails")
     both("--monitor-interval", type=float, default=0.1, help="seconds between looks at the processes")
     both("--standalone", action="store_true", help="one machine, any free port")
-    both("--rdzv-backend", choices=("static", "c10d"), default="static", help="without effect")
+    both("--rdzv-backend", choices=("static", "c10d"), default="static", help="c10d: machines need no --node-rank")
     both("--rdzv-endpoint", default="", help="HOST[:PORT] of machine 0")
     both("--rdzv-id", default="", help="a name for the run")
-    both("--rdzv-conf", default="", help="without effect")
+    both("--rdzv-conf", default="", help="with c10d join_timeout=SECONDS counts, 600 by default")
     both("--log-dir", default="", help="a folder for what processes write, with --redirects")
     both(
         "-r",
@@ -94,10 +94,13 @@ def parse_args(args: Sequence[str] | None) -> argparse.Namespace:
     options.nproc_per_node = _count(options.nproc_per_node, parser)
     options.master_addr = options.master_addr or ("" if options.standalone else host)
     options.master_port = 0 if options.standalone else options.master_port or int(port or 0)
+    meets = options.nnodes > 1 and options.rdzv_backend == "c10d" and options.node_rank is None
+    options.meets = meets and bool(options.rdzv_endpoint) and not options.standalone
+    options.node_rank = options.node_rank or 0
     if not 0 <= options.node_rank < options.nnodes:
         parser.error(f"--node-rank {options.node_rank}: expected a number below --nnodes {options.nnodes}")
-    if options.nnodes > 1 and not (options.master_addr and options.master_port):
-        parser.error("several machines need --master-addr and --master-port")
+    if options.nnodes > 1 and not options.meets and not (options.master_addr and options.master_port):
+        parser.error("several machines need --master-addr and --master-port, or --rdzv-backend c10d --rdzv-endpoint")
     if options.nnodes > 1 and options.max_restarts:
         parser.error("--max-restarts is supported on one machine: machines do not tell each other to start anew")
     return options
@@ -169,6 +172,13 @@ def run(options: argparse.Namespace) -> int:
 def last_failure(options: argparse.Namespace) -> ProcessFailure | None:
     """As :func:`run`; who failed, if that was the end."""
     name = options.rdzv_id or str(uuid.uuid4())
+    if options.meets:
+        with _meeting.met(options) as found:
+            return _last_failure(found, found.rdzv_id)
+    return _last_failure(options, name)
+
+
+def _last_failure(options: argparse.Namespace, name: str) -> ProcessFailure | None:
     for attempt in range(options.max_restarts + 1):
         failed = _attempt(options, name, attempt)
         if failed is None:

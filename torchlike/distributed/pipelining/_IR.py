@@ -240,7 +240,7 @@ class _Cut:
         nodes = self._parts[i]
         results = returned if i + 1 == len(self._parts) else []
         used = {x for n in nodes for x in n.all_input_nodes} | {x for x in results if isinstance(x, Node)}
-        for node, name in self._state.items():
+        for node, name in self._as_called(nodes):
             if node in used:
                 _copy_attr(self._module, root, name)
                 made[node] = graph.get_attr(name)
@@ -251,6 +251,15 @@ class _Cut:
         outs = map_arg(returned, made.__getitem__)
         graph.output(outs[0] if len(outs) == 1 else tuple(outs))
         return GraphModule(root, graph)
+
+    def _as_called(self, nodes: list[Node]) -> list[tuple[Node, str]]:
+        """Parameters and buffers with their names, module by module in the order in which the stage first uses them."""
+        first: dict[str, int] = {}
+        for i, node in enumerate(nodes):
+            for x in node.all_input_nodes:
+                if x in self._state:
+                    first.setdefault(self._state[x].rpartition(".")[0], i)
+        return sorted(self._state.items(), key=lambda item: first.get(item[1].rpartition(".")[0], len(nodes)))
 
     def _first_placeholders(self, graph: Graph) -> dict[Any, Node]:
         """Those of the arguments of the model, of which whatever is no tensor must be what it was."""

@@ -47,6 +47,7 @@ from torchlike.distributed.tensor._layouts import (
     unequal,
     whole,
 )
+from torchlike.distributed.tensor._narrow import name, name_results, named
 from torchlike.distributed.tensor._partials import (
     WHOLE,
     Partials,
@@ -83,7 +84,8 @@ class DTensor(Tensor):
     _cut: Placements | None = None  # its placements, where they cut into parts that are not equal
     _parts: Partials | None = None  # of one that from_local made so, until it changes
     _made: str | None = None  # by a program: whether it may be Partial, see Note [Partial]
-    _carried = ("_device_mesh", "_cut", "_made")
+    _named: Placements | None = None  # its placements, of which those along dimensions of length 1 count
+    _carried = ("_device_mesh", "_cut", "_made", "_named")
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Any:
         raise TypeError("DTensor(): make one with distribute_tensor(), DTensor.from_local() or a factory function")
@@ -110,6 +112,8 @@ class DTensor(Tensor):
                 result = _over(func(*args, **kwargs), mesh, found)
                 if any(getattr(t, "_cut", None) for t in found):
                     _cut_as_partitioned(result, func, args, kwargs, found, mesh)
+                if 1 in mesh.shape:
+                    name_results(result, func, args, kwargs, found)
                 if not alone():
                     keep_part(result, func, args, kwargs, found, before_it)
                 return result
@@ -139,8 +143,8 @@ class DTensor(Tensor):
         if self._parts is not None and self._parts.are_of(value):
             return self._parts.placements
         if self._cut is not None and lies_as(value, self._device_mesh, self._cut):
-            return self._cut
-        return placements_of(value.sharding, self._device_mesh)
+            return named(self, self._cut)
+        return named(self, placements_of(value.sharding, self._device_mesh))
 
     def _traced(self) -> bool:
         return isinstance(_value(self), jax.core.Tracer)
@@ -259,7 +263,7 @@ class DTensor(Tensor):
         return self._marked(as_leaf(self, self._device_mesh, self.requires_grad) if self.is_leaf else alias(self))
 
     def _marked(self, new: Any) -> Any:
-        new._cut, new._made = self._cut, self._made
+        new._cut, new._made, new._named = self._cut, self._made, self._named
         if self._parts is not None:
             new._parts = self._parts
         if getattr(self, "_is_param", False):
@@ -339,14 +343,14 @@ def as_leaf(t: Tensor, mesh: DeviceMesh, requires_grad: bool) -> Any:
     arm()
     new = mark(alias(t, DTensor), requires_grad)
     new._device_mesh = mesh
-    new._cut = getattr(t, "_cut", None)
+    new._cut, new._named = getattr(t, "_cut", None), getattr(t, "_named", None)
     return new
 
 
 def marked_as_cut(t: Any, placements: Placements) -> Any:
     """``t``, which lies as placements say, with those that its array cannot say."""
     t._cut = placements if unequal(t._device_mesh, placements, t.shape) else None
-    return t
+    return name(t, placements)
 
 
 def _over(result: Any, mesh: DeviceMesh, given: Sequence[Any] = ()) -> Any:
@@ -456,6 +460,7 @@ def _special(func: Any, args: tuple[Any, ...]) -> Any:
         if isinstance(result, Tensor) and type(result) is Tensor and grad_of(t) is result:
             result = as_leaf(result, t._device_mesh, result.requires_grad)
             _cut_as(result, [t])
+            result._named = t._named
             set_grad(t, result)
         return result
 
@@ -585,15 +590,3 @@ def rebuilt(
     if parameter:
         new._is_param = True
     return new
-
-
-def dtensor_of(
-    make: Callable[[], Tensor], mesh: DeviceMesh, placements: Any, requires_grad: bool, name: str
-) -> DTensor:
-    """A DTensor of a tensor that every process makes alike."""
-    t = make()
-    found = checked(placements, mesh, t.ndim, name)
-    if any(isinstance(p, Partial) for p in found):
-        raise NotImplementedError(f"{name}(): Partial placements are not supported; use Shard or Replicate")
-    value = whole(value_of(t), sharding_for(mesh, found, t.shape, name))
-    return marked_as_cut(as_leaf(fresh(value), mesh, requires_grad), found)

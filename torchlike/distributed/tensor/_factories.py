@@ -6,10 +6,13 @@ from collections.abc import Callable
 from typing import Any
 
 from torchlike._core.conversion import factories
+from torchlike._core.tensor.tensor import Tensor, fresh, value_of
 from torchlike._functions.random import rand as _rand
 from torchlike._functions.random import randn as _randn
 from torchlike.distributed.device_mesh import DeviceMesh, current_mesh
-from torchlike.distributed.tensor._dtensor import DTensor, dtensor_of
+from torchlike.distributed.tensor._dtensor import DTensor, as_leaf, marked_as_cut
+from torchlike.distributed.tensor._layouts import checked, sharding_for, whole
+from torchlike.distributed.tensor.placement_types import Partial
 
 
 def _factory(name: str, make: Callable[..., Any], doc: str) -> Callable[..., DTensor]:
@@ -19,7 +22,7 @@ def _factory(name: str, make: Callable[..., Any], doc: str) -> Callable[..., DTe
     ) -> DTensor:  # fmt: skip
         mesh = device_mesh or current_mesh()
         extra = {} if layout is None else {"layout": layout}
-        return dtensor_of(lambda: make(*size, dtype=dtype, **extra), mesh, placements, requires_grad, name)
+        return _dtensor_of(lambda: make(*size, dtype=dtype, **extra), mesh, placements, requires_grad, name)
 
     new.__name__ = new.__qualname__ = name
     new.__doc__ = f"""{doc} over ``device_mesh``, by default that of ``with mesh:``.
@@ -45,4 +48,16 @@ def full(
     mesh = device_mesh or current_mesh()
     extra = {} if layout is None else {"layout": layout}
     make = lambda: factories.full(size, fill_value, dtype=dtype, **extra)  # noqa: E731
-    return dtensor_of(make, mesh, placements, requires_grad, "full")
+    return _dtensor_of(make, mesh, placements, requires_grad, "full")
+
+
+def _dtensor_of(
+    make: Callable[[], Tensor], mesh: DeviceMesh, placements: Any, requires_grad: bool, name: str
+) -> DTensor:
+    """A DTensor of a tensor that every process makes alike."""
+    t = make()
+    found = checked(placements, mesh, t.ndim, name)
+    if any(isinstance(p, Partial) for p in found):
+        raise NotImplementedError(f"{name}(): Partial placements are not supported; use Shard or Replicate")
+    value = whole(value_of(t), sharding_for(mesh, found, t.shape, name))
+    return marked_as_cut(as_leaf(fresh(value), mesh, requires_grad), found)

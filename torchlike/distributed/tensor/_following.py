@@ -28,7 +28,7 @@ def followed(func: Callable[..., Any], args: Any, kwargs: Any, mesh: DeviceMesh)
 
     The call is traced and partitioned, not run. Arguments are plain tensors, DTensors, and what can be hashed.
     """
-    return _remembered(func, args, kwargs, mesh, _partitioned)
+    return remembered(func, args, kwargs, mesh, _partitioned)
 
 
 def reduced(func: Callable[..., Any], args: Any, kwargs: Any, mesh: DeviceMesh) -> tuple[Partial, Sequence[str]] | None:
@@ -36,19 +36,20 @@ def reduced(func: Callable[..., Any], args: Any, kwargs: Any, mesh: DeviceMesh) 
 
     None for others.
     """
-    return _remembered(func, args, kwargs, mesh, _reduced)
+    return remembered(func, args, kwargs, mesh, _reduced)
 
 
 def linear(func: Callable[..., Any], args: Any, kwargs: Any, mesh: DeviceMesh, which: tuple[bool, ...]) -> str:
     """ "linear" for a call that is so in those of its tensors that ``which`` says, in all of them together; "chosen"
     where its results have numbers of these tensors and no others; "" for others.
     """
-    return _remembered(func, args, kwargs, mesh, _linear, which) or ""
+    return remembered(func, args, kwargs, mesh, _linear, which) or ""
 
 
-def _remembered(
+def remembered(
     func: Callable[..., Any], args: Any, kwargs: Any, mesh: DeviceMesh, ask: Callable[..., Any], *more: Any
 ) -> Any:
+    """What ``ask(func, leaves, tree, kinds, mesh, *more)`` gave for a call of this kind; None if it raised."""
     leaves, tree = jax.tree.flatten((args, kwargs), is_leaf=_is_tensor)
     if any(isinstance(value_of(x), jax.core.Tracer) for x in leaves if isinstance(x, Tensor)):
         return None
@@ -117,7 +118,7 @@ def _partitioned(func: Callable[..., Any], leaves: Any, tree: Any, kinds: Any, m
 def _reduced(func: Callable[..., Any], leaves: Any, tree: Any, kinds: Any, mesh: DeviceMesh) -> Any:
     at = [i for i, x in enumerate(leaves) if isinstance(x, Tensor)]
     shapes = [jax.ShapeDtypeStruct(*kinds[i][:2], sharding=kinds[i][2]) for i in at]
-    before, call = get_rng_state().tolist(), _replayed(func, leaves, tree)
+    before, call = get_rng_state().tolist(), replayed(func, leaves, tree)
 
     def only(*values: Any) -> Any:
         (out,) = call(*values)
@@ -141,7 +142,8 @@ def _of_parts(
     """How results of parts make that of the whole, found by numbers; norms of an order that is ``given``, or of 2."""
     numbers = _numbers(kinds)
     entries = [entry for _, _, sharding in kinds for entry in sharding.spec]
-    if not {a for e in entries for a in ((e,) if isinstance(e, str) else e or ())} <= {*over}:
+    cut = {a for e in entries for a in ((e,) if isinstance(e, str) else e or ()) if mesh.shape[a] > 1}
+    if not cut <= {*over}:
         return None
     pieces = [s.devices_indices_map(n.shape) for n, (_, _, s) in zip(numbers, kinds, strict=True)]
     distinct = {tuple(str(p[d]) for p in pieces): d for d in mesh.devices.flat}
@@ -174,7 +176,7 @@ def _linear(
     func: Callable[..., Any], leaves: Any, tree: Any, kinds: Any, mesh: DeviceMesh, which: tuple[bool, ...]
 ) -> str:
     at = [i for i, x in enumerate(leaves) if isinstance(x, Tensor)]
-    call, numbers = _replayed(func, leaves, tree), _numbers([kinds[i] for i in at])
+    call, numbers = replayed(func, leaves, tree), _numbers([kinds[i] for i in at])
     some = [n if n.dtype.kind in "fcV" else n.astype(np.float32) for n, c in zip(numbers, which, strict=True) if c]
 
     def of_some(*some: Any) -> Any:
@@ -196,7 +198,7 @@ def _linear(
     return "chosen" if chosen else "linear"
 
 
-def _replayed(func: Callable[..., Any], leaves: Any, tree: Any) -> Callable[..., Any]:
+def replayed(func: Callable[..., Any], leaves: Any, tree: Any) -> Callable[..., Any]:
     """The call as a function of the values of its tensors, which gives those of its results."""
     at = [i for i, x in enumerate(leaves) if isinstance(x, Tensor)]
 
