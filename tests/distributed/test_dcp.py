@@ -49,6 +49,18 @@ def test_each_reads_what_the_other_wrote(writer, reader, tmp_path):
     assert sorted(os.listdir(tmp_path)) == [".metadata", "__0_0.distcp"]
 
 
+def test_tensors_over_one_device_are_plain_in_files(tmp_path):
+    tensor = importlib.import_module("torchlike.distributed.tensor")
+    mesh = importlib.import_module("torchlike.distributed").init_device_mesh("cpu", (1,))
+    whole = torchlike.arange(6.0).reshape(3, 2)
+    made = {str(p): tensor.distribute_tensor(whole, mesh, [p]) for p in (tensor.Shard(1), tensor.Replicate())}
+    dcp_of(torchlike).save(made, checkpoint_id=tmp_path, no_dist=True)
+    for t in (torch, torchlike):
+        found = {name: t.zeros(3, 2) for name in made}
+        dcp_of(t).load(found, checkpoint_id=tmp_path, no_dist=True)
+        assert [x.tolist() for x in found.values()] == [whole.tolist()] * 2
+
+
 def test_what_a_checkpoint_says_of_itself(tmp_path):
     def told(t):
         folder = tmp_path / t.__name__

@@ -45,7 +45,8 @@ def pieces_of(t: Tensor) -> list[Piece]:
     """The pieces to save."""
     array = _sharded(t)
     if array is None:
-        return [Piece((0,) * t.dim(), t.detach())]
+        plain = t.to_local() if hasattr(t, "to_local") else t  # files have no meshes
+        return [Piece((0,) * t.dim(), plain.detach())]
     found: dict[Offsets, Piece] = {}
     for shard in array.addressable_shards:
         place = _offsets(shard.index)
