@@ -1,5 +1,8 @@
 """arange, linspace and their kin against PyTorch: numbers to the last bit, what cannot be counted or held."""
 
+import copy
+import pickle
+
 import numpy as np
 import pytest
 import torch
@@ -138,6 +141,18 @@ MANY = (1,) * 65  # more dimensions than numpy's arrays have
         lambda t: t.ones(MANY[1:], requires_grad=True).unsqueeze(0).exp().sum().backward(),
         lambda t: t.randn(MANY, generator=t.Generator().manual_seed(1)).flatten(),
         lambda t: t.empty(MANY).uniform_(generator=t.Generator().manual_seed(1)).flatten(),
+        lambda t: repr(t.arange(2.0).reshape(*MANY, 2).tolist()),
+        lambda t: t.zeros(2, *MANY, 0).tolist(),
+        lambda t: repr(t.arange(3).reshape(*MANY, 3)),
+        lambda t: t.arange(6).reshape(2, *MANY, 3).nonzero(),
+        lambda t: t.where(t.arange(6).reshape(2, *MANY, 3) > 2),
+        lambda t: t.unique(t.tensor([2, 1, 2]).reshape(*MANY, 3), return_inverse=True, return_counts=True)[::2],
+        lambda t: t.unique(t.tensor([2, 1, 2]).reshape(*MANY, 3), return_inverse=True)[1].flatten(),
+        lambda t: t.unique_consecutive(t.tensor([2, 1, 1]).reshape(*MANY, 3), return_counts=True),
+        lambda t: t.arange(3.0).reshape(*MANY, 3).masked_select(t.tensor([True, False, True])),
+        lambda t: t.ones(MANY).clone().copy_(t.full(MANY, 2.0)).flatten(),
+        lambda t: pickle.loads(pickle.dumps(t.arange(6.0).reshape(2, *MANY, 3).mT)).flatten(),
+        lambda t: copy.deepcopy(t.arange(2.0).reshape(*MANY, 2)).flatten(),
     ],
 )
 def test_more_dimensions_than_numpy_has(f):

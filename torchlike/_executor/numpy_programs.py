@@ -278,6 +278,7 @@ class _Builder:
     def jaxpr(self, closed: ClosedJaxpr, arguments: Iterable[int]) -> list[int]:
         """The numbers of the results of a jaxpr."""
         jaxpr, known = closed.jaxpr, {}
+        _demand(all(v.aval.ndim <= NUMPYS for v in jaxpr.invars))
         known |= zip(jaxpr.invars, arguments, strict=True)
         known |= {v: self.constant(c) for v, c in zip(jaxpr.constvars, closed.consts, strict=True)}
 

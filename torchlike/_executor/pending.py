@@ -142,6 +142,11 @@ def as_numpy(value: Value, dtype: Any = None) -> np.ndarray:
     return np.asarray(ready(value), dtype)
 
 
+def flat_numpy(value: Value) -> np.ndarray:
+    """As :func:`as_numpy`, of values with more dimensions than numpy's arrays the elements in order."""
+    return as_numpy(value) if len(value.shape) <= NUMPYS else as_numpy(ready(value).reshape(-1))
+
+
 def lost(value: Value) -> bool:
     """Whether the computation of a value raised: there is none, which it says whenever it is read."""
     return value.__class__ is Pending and value.array is None and hasattr(value.recorder, "error")

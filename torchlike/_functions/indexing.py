@@ -24,6 +24,7 @@ from torchlike._core.tensor.arguments import bools
 from torchlike._core.tensor.memory_order import restride
 from torchlike._core.tensor.tensor import Tensor, fresh, value_of
 from torchlike._executor.level import LevelValue, dynamic_shape, mapped, one_by_one
+from torchlike._executor.pending import NUMPYS
 from torchlike._functions._install import both, function, method
 from torchlike._ops import index as ops
 from torchlike._ops.join import unravel_index as coordinates
@@ -212,6 +213,8 @@ def masked_select(input, mask, *, out=None):
     if mask.dtype is not dtypes.bool:
         raise RuntimeError("masked_select: expected BoolTensor for mask")
     shape = dims.broadcast_shapes(tuple(input.shape), tuple(mask.shape))
+    if len(shape) > NUMPYS:
+        return masked_select(input.expand(shape).reshape(-1), mask.expand(shape).reshape(-1), out=out)
     if isinstance(value_of(mask), LevelValue):
         raise RuntimeError(
             "vmap: Attempted to vmap over `mask` in torch.masked_select(self, mask) We cannot support this because for "
@@ -241,8 +244,15 @@ def _nonzero(input):
             "nonzero() gives a tensor whose shape depends on the input's values, which are not known "
             "while jax traces the code"
         )
-    value = host(input)
-    return value, np.nonzero(np.atleast_1d(value))
+    if input.ndim <= NUMPYS:
+        value = host(input)
+        return value, np.nonzero(np.atleast_1d(value))
+    value, columns = host(input.reshape(-1)), []
+    places = np.flatnonzero(value)
+    for n in reversed(input.shape):
+        columns.append(places % n)
+        places = places // n
+    return value, columns[::-1]
 
 
 @both()

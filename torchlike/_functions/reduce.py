@@ -21,7 +21,7 @@ from torchlike._core.tensor.memory_order import restride
 from torchlike._core.tensor.tensor import Tensor, device_of, fresh, value_of
 from torchlike._executor.immediate import Abstract
 from torchlike._executor.level import LevelValue, dynamic_shape, mapped, one_by_one
-from torchlike._executor.pending import as_numpy
+from torchlike._executor.pending import NUMPYS, as_numpy
 from torchlike._functions._install import FUNCTIONS, both, function, method
 from torchlike._functions.linalg import matrix_norm, vector_norm
 from torchlike._ops import sort as sorting
@@ -153,6 +153,13 @@ def _shown(results, wanted, input, node):
     return tuple(chosen) if len(chosen) > 1 else chosen[0]
 
 
+def _flattened(find, input, *options):
+    """What ``find``, one of the functions here, gives for more dimensions than numpy's arrays have."""
+    found = find(input.reshape(-1), *options)
+    inverse = options[-2]
+    return (found[0], found[1].reshape(input.shape), *found[2:]) if inverse else found
+
+
 def _no_complex(name, input):
     if input.dtype.is_complex:
         raise NotImplementedError(f"\"{name}\" not implemented for '{input.dtype.scalar_name}'; use .real or .abs()")
@@ -233,6 +240,8 @@ def unique(input, sorted=True, return_inverse=False, return_counts=False, dim=No
     bools("unique", sorted=sorted, return_inverse=return_inverse, return_counts=return_counts)
     arguments.as_tensor_arg("unique", "input", input)
     _no_complex("unique", input)
+    if dim is None and input.ndim > NUMPYS:
+        return _flattened(unique, input, sorted, return_inverse, return_counts)
     wanted = return_inverse, return_counts
     if watched(input):
         shown = redispatch("_unique2.default", input, sorted, *wanted) if dim is None else redispatch(
@@ -259,6 +268,8 @@ def unique_consecutive(input, return_inverse=False, return_counts=False, dim=Non
     bools("unique_consecutive", return_inverse=return_inverse, return_counts=return_counts)
     arguments.as_tensor_arg("unique_consecutive", "input", input)
     _no_complex("unique_consecutive", input)
+    if dim is None and input.ndim > NUMPYS:
+        return _flattened(unique_consecutive, input, return_inverse, return_counts)
     if watched(input):
         wanted = return_inverse, return_counts
         return _shown(

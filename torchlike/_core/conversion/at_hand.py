@@ -42,7 +42,7 @@ def at_hand(t: Tensor, few: int = FEW) -> np.ndarray | None:
     part = view is not None and view.steps and not storage.shared and (t._cache is None or t._cache[0] != storage.epoch)
     part = part and len(storage.form.shape) <= NUMPYS
     value = storage.value if part else value_of(t)
-    if value.__class__ is not Array or not on_host(value) or not trace_state_clean():
+    if value.__class__ is not Array or not on_host(value) or not trace_state_clean() or len(value.shape) > NUMPYS:
         return None
     found = _part(as_numpy(value), t) if part else None
     return as_numpy(value_of(t) if part else value) if found is None else found

@@ -20,7 +20,7 @@ from torchlike._base.state import state
 from torchlike._base.tracing import UnknownValueError
 from torchlike._core.conversion import dlpack_codes
 from torchlike._core.conversion.at_hand import at_hand
-from torchlike._core.conversion.python_data import checked, host_array
+from torchlike._core.conversion.python_data import checked, host_array, nested
 from torchlike._core.conversion.storages import of_storage
 from torchlike._core.dispatch.observers import redispatch, subclassed, watched
 from torchlike._core.dispatch.view_calls import call_view
@@ -33,7 +33,7 @@ from torchlike._core.tensor.tensor import Tensor, alias, array_of, device_of, fr
 from torchlike._core.tensor.untyped_storage import TypedStorage, UntypedStorage
 from torchlike._executor.immediate import Abstract, uploaded
 from torchlike._executor.level import LevelValue
-from torchlike._executor.pending import Pending, as_numpy, settled
+from torchlike._executor.pending import NUMPYS, Pending, as_numpy, settled
 from torchlike._executor.references import lent
 from torchlike._executor.sparse import SparseValue
 from torchlike._executor.spread import in_order, layout_of, noted
@@ -497,7 +497,9 @@ def tolist(t: Tensor) -> Any:
         raise RuntimeError(f".tolist() is not supported for tensor subclasses, got {type(t).__name__}")
     if t.is_quantized:
         raise RuntimeError(f"tolist(): it is not supported for {t.dtype}: use .dequantize() first")
-    return host(t).tolist() if t.dtype.np.kind != "V" else host(t).astype(np.float64).tolist()
+    held = host(t if t.ndim <= NUMPYS else t.reshape(-1))
+    items = held.tolist() if t.dtype.np.kind != "V" else held.astype(np.float64).tolist()
+    return items if t.ndim <= NUMPYS else nested(items, tuple(t.shape))
 
 
 def to_array(t: Tensor, dtype: Any = None, copy: Any = None) -> np.ndarray:

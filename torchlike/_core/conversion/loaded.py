@@ -21,6 +21,7 @@ from torchlike._core.tensor.mutation import store
 from torchlike._core.tensor.storage import Storage, holding
 from torchlike._core.tensor.tensor import Tensor, alias, fresh
 from torchlike._core.tensor.untyped_storage import TypedStorage, UntypedStorage
+from torchlike._executor.pending import NUMPYS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -131,7 +132,8 @@ def over_storage(
     untyped = storage.untyped()
     _check_bounds(untyped.nbytes() // dtype.itemsize, offset, size, stride)
     size = tuple(size)
-    t = untyped.tensor(dtype, size, stride) if offset == 0 and isinstance(untyped, LoadedStorage) else None
+    held = offset == 0 and isinstance(untyped, LoadedStorage) and len(size) <= NUMPYS
+    t = untyped.tensor(dtype, size, stride) if held else None
     if t is None:
         t = _over(untyped._storage)
         if untyped._storage.strides is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -40,6 +41,14 @@ def host_array(data: Any, dtype: dtypes.dtype | None) -> np.ndarray:
     shape, leaves = _flatten(data, 0)
     leaves, found = _numbers(leaves, dtype)
     return _filled(leaves, {type(x) for x in leaves}, dtype or _common(found)).reshape(shape)
+
+
+def nested(items: list[Any], shape: Shape) -> list[Any]:
+    """The items, in order, as the nested lists of this shape."""
+    for at in range(len(shape) - 1, 0, -1):
+        n = shape[at]
+        items = [items[i * n : (i + 1) * n] for i in range(math.prod(shape[:at]))]
+    return items
 
 
 def checked(array: np.ndarray) -> np.ndarray:

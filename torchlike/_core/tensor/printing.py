@@ -18,6 +18,7 @@ import numpy as np
 from torchlike._base import dtypes
 from torchlike._base.state import state, untraced
 from torchlike._core.tensor.storage import Stand
+from torchlike._executor.pending import NUMPYS
 from torchlike._executor.sparse import SparseValue
 
 if TYPE_CHECKING:
@@ -344,14 +345,15 @@ def _body(t: Tensor, contents: str | None, indent: int) -> tuple[str, bool]:
         return "[]", False
     if _options["edgeitems"] == 0 and _summarised(count) and len(t.shape) > 0:
         return "[...]", False
+    ones = next((i for i, n in enumerate(t.shape) if n != 1), 0) if len(t.shape) > NUMPYS else 0
     try:
         with untraced():
-            values = t._host()
+            values = (t.reshape(t.shape[ones:]) if ones else t)._host()
     except _TRACED:
         if state.capture is not None:  # a compiled program cannot print; eager code can
             raise
         return "<traced>", True
-    return _values_str(values, t.dtype, indent), False
+    return "[" * ones + _values_str(values, t.dtype, indent + ones) + "]" * ones, False
 
 
 def _describe(t: Tensor, described: bool) -> list[str]:

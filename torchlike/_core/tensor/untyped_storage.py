@@ -39,7 +39,7 @@ from torchlike._core.tensor.shared_memory import demand_resizable
 from torchlike._core.tensor.storage import CAPTURES, Freed, Storage, holding
 from torchlike._core.tensor.tensor import Tensor
 from torchlike._executor import immediate
-from torchlike._executor.pending import as_numpy
+from torchlike._executor.pending import flat_numpy
 from torchlike._executor.sparse import SparseValue
 
 if TYPE_CHECKING:
@@ -263,7 +263,7 @@ class UntypedStorage(given.StorageBase):
         if self.is_meta:
             raise NotImplementedError("Not available for 'meta' device type: there are no bytes")
         enter(storage)
-        value = as_numpy(storage.value)
+        value = flat_numpy(storage.value)
         if storage.strides is not None:
             value = value.transpose(memory_order(Layout(value.shape, storage.strides, 0))[::-1])
         return np.frombuffer(value.tobytes(), np.uint8)
