@@ -105,3 +105,27 @@ def test_closeness_of_integers(dtype, tolerance):
         return t.isclose(t.tensor(x, dtype=getattr(t, dtype)), t.tensor(y, dtype=getattr(t, dtype)), **tolerance)
 
     agree(f)
+
+
+MASKED_ON_META = {
+    "a number": lambda t, x, m: x.__setitem__(m, 0.0),
+    "a row": lambda t, x, m: x.__setitem__(m[0], t.ones(5, device="meta")),
+    "some": lambda t, x, m: x.__setitem__(m, t.ones(3, device="meta")),
+    "beside a number": lambda t, x, m: x.__setitem__((m[0], 1), 2.0),
+    "index_put_": lambda t, x, m: x.index_put_((m[0],), t.ones(5, device="meta"), accumulate=True),
+    "index_put": lambda t, x, m: x.index_put((m,), t.ones(7, device="meta")),
+    "repeat": lambda t, x, m: t.repeat_interleave(x, t.ones(5, dtype=t.int64, device="meta"), 0, output_size=7),
+    "ctc": lambda t, x, m: t.nn.functional.ctc_loss(
+        x[:, None].expand(5, 2, 5), t.ones(2, 3, dtype=t.int64, device="meta"), (5, 5), (3, 3)),
+    "derived": lambda t, x, m: x.clone().requires_grad_().clone().index_put_((m[0],), t.ones(5, device="meta")).sum(),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", MASKED_ON_META)
+def test_values_that_meta_tensors_lack(name):
+    def shapes(t):
+        x, mask = t.empty(5, 5, device="meta"), t.empty(5, 5, device="meta", dtype=t.bool)
+        out = MASKED_ON_META[name](t, x, mask)
+        return x._version, None if out is None else (tuple(out.shape), str(out.device), out.requires_grad)
+
+    agree(shapes)

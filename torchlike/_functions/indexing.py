@@ -11,7 +11,15 @@ from torchlike._base.state import state, untraced
 from torchlike._core.conversion import indexing
 from torchlike._core.conversion.convert import host, place
 from torchlike._core.conversion.device_moves import move
-from torchlike._core.conversion.indexing import MASKS, check_mask, demand_bool, known, places_of, warn_byte_mask
+from torchlike._core.conversion.indexing import (
+    MASKS,
+    check_mask,
+    demand_bool,
+    for_places,
+    known,
+    places_of,
+    warn_byte_mask,
+)
 from torchlike._core.conversion.numbers import fitting
 from torchlike._core.dispatch.dispatch import call
 from torchlike._core.dispatch.expanded import fill_inplace
@@ -57,6 +65,7 @@ def _put(run, op, input, indices, values, accumulate):
     where = _positions(input, tensors)
     if values.device != input.device and not values.ndim:
         values = move(values, input.device)
+    values = for_places(where, values)
     inputs, static = (input, *where, values), (bool(accumulate), (len(where),))
     if run is call_inplace and values.numel() == 1 and not accumulate:
         return fill_inplace(ops.index_put, inputs, static, "index_put_")
@@ -80,7 +89,7 @@ def _positions(input, indices):
             if x.dtype is dtypes.uint8:
                 warn_byte_mask()
             check_mask(input, len(out), x)
-            out += places_of(x, input.device)
+            out += places_of(x, input.device, writes=True)
         elif x.dtype in (dtypes.int64, dtypes.int32):
             out.append(x)
         else:

@@ -397,7 +397,8 @@ def _repeat_index(repeats, output_size):
         return redispatch("repeat_interleave.Tensor", repeats, output_size=output_size)
     if mapped(repeats):
         return one_by_one(functools.partial(_repeat_index, output_size=output_size), repeats)
-    if isinstance(value_of(repeats), jax.core.Tracer):
+    unknown = isinstance(value_of(repeats), jax.core.Tracer)
+    if unknown or (repeats.is_meta and output_size is not None):
         if output_size is None:
             raise RuntimeError(
                 "repeat_interleave() with a tensor of counts needs output_size while jax traces the code"

@@ -373,7 +373,7 @@ def warn_byte_mask() -> None:
     warn("indexing with dtype torch.uint8 is now deprecated, please use a dtype torch.bool instead.")
 
 
-def _positions(t: Tensor, indices: list[Any]) -> list[Any]:
+def _positions(t: Tensor, indices: list[Any], writes: bool = False) -> list[Any]:
     """Index tensors by dimension with every mask replaced by the places where it is true."""
     out = []
     for x in indices:
@@ -381,17 +381,28 @@ def _positions(t: Tensor, indices: list[Any]) -> list[Any]:
             continue
         if x is not None and x.dtype in MASKS:
             check_mask(t, len(out), x)
-            out += places_of(x, t.device)
+            out += places_of(x, t.device, writes)
         else:
             out.append(x)
     return out
 
 
-def places_of(mask: Tensor, device: Device) -> list[Tensor]:
-    """Index tensors of where the mask is true; a trace has them as results of a call, which may be others next time."""
+def places_of(mask: Tensor, device: Device, writes: bool = False) -> list[Tensor]:
+    """Index tensors of where the mask is true; a trace has them as results of a call, which may be others next time.
+
+    On meta nobody knows how many there are: none stand for those of which only a result's shape is asked, in writes.
+    """
+    if writes and mask.is_meta:
+        return [fixed(np.zeros(0, np.int64), device)] * mask.ndim
     if state.trace is not None:
         return list(redispatch("nonzero.default", mask).unbind(1))
     return [fixed(i, device) for i in np.nonzero(known(mask))]
+
+
+def for_places(where: list[Any], value: Tensor) -> Tensor:
+    """What is written at these places: one number where they stand for unknown ones."""
+    unknown = value.is_meta and value.numel() != 1 and any([w is not None and not w.numel() for w in where])
+    return value.sum().to(value.dtype) if unknown else value
 
 
 def check_mask(t: Tensor, dim: int, mask: Tensor) -> None:
@@ -558,7 +569,8 @@ def put(view: Tensor, indices: list[Any], value: Any) -> None:
     if state.dispatch_modes and _named(view, indices) and not (state.grad and nodes.requires_grad(value)):
         redispatch("index_put_.default", view, [x for x in indices if x is not ...], value)
         return
-    where = _positions(view, indices)
+    where = _positions(view, indices, writes=True)
+    value = for_places(where, value)
     inputs, static = (view, *where, value), (False, (len(where),))
     if value.numel() == 1:
         fill_inplace(ops.index_put, inputs, static, "index_put_")

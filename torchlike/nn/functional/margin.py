@@ -328,7 +328,7 @@ def ctc_loss(log_probs, targets, input_lengths, target_lengths, blank=0, reducti
     arrays = sequences(log_probs, targets, input_lengths, target_lengths, blank)
     found = call(ctc.ctc_loss, arrays, (int(blank), bool(zero_infinity)))
     if mode == 1:
-        return (found / arrays[3].clamp_min(1).to(found.dtype)).mean()
+        return (found / arrays[3].clamp_min(1).to(found)).mean()
     if mode == 2:
         return found.sum()
     return found.squeeze(0) if single else found
