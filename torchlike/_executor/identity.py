@@ -140,10 +140,15 @@ def _spell_context(context: tuple[Any, ...]) -> str:
 def _fixed() -> str:
     """What stays the same for a process."""
     versions = (sys.version, jax.__version__, jaxlib.__version__, np.__version__)
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     flags = [os.environ.get(name, "") for name in ("XLA_FLAGS", "JAX_PLATFORMS", "NPROC", "OMP_NUM_THREADS")]
-    parts = (*versions, platform.machine(), _processor(), str(cores), *flags, _sources())
+    parts = (*versions, *machine(), *flags, _sources())
     return hashlib.blake2b("\0".join(parts).encode(), digest_size=16).hexdigest()
+
+
+def machine() -> tuple[str, str, str]:
+    """What compiled code depends on of the machine: its kind, its processor, how many cores it has for us."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    return platform.machine(), _processor(), str(cores)
 
 
 def _processor() -> str:

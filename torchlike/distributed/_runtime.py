@@ -22,6 +22,7 @@ import jax
 from jax._src import distributed, xla_bridge
 from jax._src.lib import _jax, xla_client
 
+from torchlike._executor import shared_cache
 from torchlike.distributed._keeper import Keeper
 from torchlike.distributed._rendezvous import World
 
@@ -93,6 +94,7 @@ def connect(world: World, timeout: float) -> None:
     connection.run = get("torchlike/run", timeout, "init_process_group").decode()
     # what starts the backend, for which all processes must be here
     connection.apart = _backend_apart(world) if late else None
+    shared_cache.install()
     devices()
     atexit.register(_leave)
 
