@@ -168,7 +168,7 @@ def _numbers(kinds: Sequence[Any]) -> list[Any]:
     source, found = np.random.default_rng(0), []
     for shape, dtype, _ in kinds:
         new = source.integers(0, 2, shape) if dtype.kind in "iub" else source.standard_normal(shape) * 8
-        found.append(jax.numpy.asarray(new).astype(dtype))
+        found.append(jax.numpy.asarray(new.astype(dtype)))
     return found
 
 
@@ -177,17 +177,20 @@ def _linear(
 ) -> str:
     at = [i for i, x in enumerate(leaves) if isinstance(x, Tensor)]
     call, numbers = replayed(func, leaves, tree), _numbers([kinds[i] for i in at])
-    some = [n if n.dtype.kind in "fcV" else n.astype(np.float32) for n, c in zip(numbers, which, strict=True) if c]
+    some = [np.asarray(n) for n, c in zip(numbers, which, strict=True) if c]
+    some = [n if n.dtype.kind in "fcV" else n.astype(np.float32) for n in some]
 
     def of_some(*some: Any) -> Any:
         given = iter(some)
         return call(*[next(given) if chosen else n for n, chosen in zip(numbers, which, strict=True)])
 
+    def tried(nothing: Any, some: Any) -> Any:
+        zeros = of_some(*nothing)
+        return zeros, jax.linear_transpose(of_some, *some)([jax.numpy.ones_like(z) for z in zeros]), of_some(*some)
+
     before = get_rng_state().tolist()
     try:
-        zeros = of_some(*[jax.numpy.zeros_like(n) for n in some])
-        transposed = jax.linear_transpose(of_some, *some)([jax.numpy.ones_like(z) for z in zeros])
-        outs = of_some(*some)
+        zeros, transposed, outs = jax.device_get(jax.jit(tried)([np.zeros_like(n) for n in some], some))
     except Exception:  # jax says in many ways that it is not
         return ""
     exact = all(jax.numpy.issubdtype(z.dtype, jax.numpy.inexact) and not (z != 0).any() for z in zeros)
