@@ -29,6 +29,9 @@ os.environ["XLA_FLAGS"] = " ".join([
 # PyTorch asks addr2line about each frame of its errors, for minutes, or for ever beside other threads.
 os.environ.setdefault("TORCH_DISABLE_ADDR2LINE", "1")
 
+# PyTorch's threads wait for each other by spinning, in processes that tests start too, on processors that others need.
+os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+
 # Processes that tests start end quickly; so does this one, see below.
 os.environ["PYTHONPATH"] = os.pathsep.join(
     [str(Path(__file__).parent / "ending"), *filter(None, [os.environ.get("PYTHONPATH")])]
