@@ -9,11 +9,11 @@ from torchlike._core.conversion.factories import (
     demand_strided,
     filled,
     finish,
-    number_of,
     size_of,
     strided,
     without_entries,
 )
+from torchlike._core.conversion.numbers import fill_of, number_of
 from torchlike._core.dispatch.bind import FUNCTIONS
 from torchlike._core.dispatch.observers import flagged, redispatch, watched
 from torchlike._core.dispatch.view_calls import call_view
@@ -134,7 +134,7 @@ def full_like(input, fill_value, *, dtype=None, layout=None, device=None, pin_me
     if watched(input):
         return _seen_like("full_like", (input, fill_value), dtype, device, requires_grad, memory_format)
     kind, device = _asked("full_like", input, dtype, device)
-    number = number_of("full_like", "fill_value", fill_value, 2)
+    number = fill_of("full_like", fill_value)
     t = _made(input, input.shape, lambda shape: filled(shape, number, kind, device), device, requires_grad)
     return formatted(t, memory_format, None if input._view is None else input._layout)
 
@@ -173,7 +173,7 @@ def new_full(self, size, fill_value, *, dtype=None, layout=None, device=None, pi
         shape = list(size_of("new_full", (size,)))
         return _seen_like("new_full", (self, shape, fill_value), dtype, device, requires_grad)
     kind, device = _asked("new_full", self, dtype, device)
-    number = number_of("new_full", "fill_value", fill_value, 2)
+    number = fill_of("new_full", fill_value)
     size = size_of("new_full", (size,))
     return _made(self, size, lambda shape: filled(shape, number, kind, device), device, requires_grad)
 

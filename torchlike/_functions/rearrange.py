@@ -14,9 +14,8 @@ from torchlike._base.once import discarding
 from torchlike._base.state import state
 from torchlike._core.conversion.convert import host, place
 from torchlike._core.conversion.device_moves import move
-from torchlike._core.conversion.factories import number_of
 from torchlike._core.conversion.indexing import assign
-from torchlike._core.conversion.numbers import demand_held, filling, fitting
+from torchlike._core.conversion.numbers import demand_held, filling, fitting, number_of
 from torchlike._core.dispatch.dispatch import call
 from torchlike._core.dispatch.inplace import call_inplace
 from torchlike._core.dispatch.observers import redispatch, watched

@@ -30,7 +30,7 @@ from torchlike._core.conversion.convert import (
     tensor,
 )
 from torchlike._core.conversion.lengths import symbolic_range
-from torchlike._core.conversion.numbers import filling, of_fill
+from torchlike._core.conversion.numbers import fill_of, filling, number_of, of_fill
 from torchlike._core.conversion.ramps import arange_values, elements, linspace_values, logspace_values
 from torchlike._core.dispatch.inplace import demand_distinct
 from torchlike._core.dispatch.observers import made
@@ -274,15 +274,6 @@ def empty_permuted(size: Sequence[int], physical_layout: Sequence[int], *, dtype
     return t
 
 
-def number_of(function: str, name: str, x: Any, position: int = 1) -> Any:
-    """A Python number from what may stand for one."""
-    try:
-        return arguments.as_number(function, name, x)
-    except TypeError:
-        kind = type(x).__name__
-        raise TypeError(f"{function}(): argument '{name}' (position {position}) must be Number, not {kind}") from None
-
-
 def full(size: Sequence[int], fill_value: Any, *, out: OptTensor = None, dtype: OptDtype = None,
        layout: OptLayout = None, device: DeviceLike = None, pin_memory: bool = False,
        requires_grad: bool = False) -> Tensor:  # fmt: skip
@@ -297,15 +288,19 @@ def full(size: Sequence[int], fill_value: Any, *, out: OptTensor = None, dtype: 
     if not isinstance(size, list | tuple):
         raise TypeError(f"full(): argument 'size' (position 1) must be tuple of ints, not {type(size).__name__}")
     shape = checked_size("full", size)
-    number = number_of("full", "fill_value", fill_value, 2)
+    number = fill_of("full", fill_value)
     if state.dispatch_modes and out is None:
         return made("full.default", list(shape), number, dtype=dtype, device=device, requires_grad=requires_grad)
     kind = out.dtype if out is not None else _dtype("full", dtype, of_fill(number))
     return finish(filled(shape, number, kind, device), dtype, device, requires_grad, out)
 
 
-def filled(shape: Shape, number: Number, kind: dtypes.dtype, device: DeviceLike = None) -> Any:
-    """An array of one number, which ``kind`` must be able to hold."""
+def filled(shape: Shape, number: Any, kind: dtypes.dtype, device: DeviceLike = None) -> Any:
+    """An array of one number, which ``kind`` must be able to hold, or of one that jax traces."""
+    if isinstance(number, immediate.Tracer):
+        if number.dtype.kind == "c" and not kind.is_complex:
+            number = number != 0 if kind is dtypes.bool else complex(number)  # jax's error: it may be no real one
+        return jnp.full(shape, number, kind.np)
     number = filling(kind, number, shape)
     if devices.as_device(device).type == "meta":
         return immediate.Abstract(shape, kind.np)

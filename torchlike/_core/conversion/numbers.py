@@ -10,7 +10,9 @@ import numpy as np
 
 import torchlike._base.dtypes as dtypes
 from torchlike._base import float8, promotion
-from torchlike._core.tensor.tensor import Tensor
+from torchlike._core.tensor import arguments
+from torchlike._core.tensor.tensor import Tensor, value_of
+from torchlike._executor.immediate import Tracer
 from torchlike._ops import _overflow
 
 if TYPE_CHECKING:
@@ -31,11 +33,29 @@ def of_number(number: Number) -> dtypes.dtype:
     return default.to_complex() if isinstance(number, complex) else default
 
 
-def of_fill(number: Number) -> dtypes.dtype:
+def of_fill(number: Any) -> dtypes.dtype:
     """The dtype of ``full`` of a number, which makes no complex halves by itself."""
+    if isinstance(number, Tracer):
+        number = _NUMBERS.get(number.dtype.kind, 0.0)
     if isinstance(number, complex) and dtypes.get_default_dtype().itemsize == 2:
         return dtypes.complex64
     return of_number(number)
+
+
+def number_of(function: str, name: str, x: Any, position: int = 1) -> Any:
+    """A Python number from what may stand for one."""
+    try:
+        return arguments.as_number(function, name, x)
+    except TypeError:
+        kind = type(x).__name__
+        raise TypeError(f"{function}(): argument '{name}' (position {position}) must be Number, not {kind}") from None
+
+
+def fill_of(function: str, x: Any) -> Any:
+    """A Python number to fill a tensor with, or what jax traces in its place."""
+    if isinstance(x, Tensor) and not x._rg and not x.dim() and isinstance(value := value_of(x), Tracer):
+        return value
+    return number_of(function, "fill_value", x, 2)
 
 
 def fitting(dtype: dtype, number: Any) -> Any:
@@ -82,6 +102,7 @@ def _whole(dtype: dtype, number: Any) -> tuple[bool, Any]:
     return True, whole + top + 1 if whole < 0 and dtype.np.kind == "u" else whole
 
 
+_NUMBERS = {"b": False, "i": 0, "u": 0, "c": 0j}  # what is no float, by kind
 REAL = frozenset((int, float))
 _INFINITE = frozenset((math.inf, -math.inf))
 _HALVES = frozenset((dtypes.float16, dtypes.bfloat16))
