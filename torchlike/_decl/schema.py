@@ -48,6 +48,15 @@ class Arg(NamedTuple):
         return self.kind == "Tensor"
 
     @property
+    def is_number(self) -> bool:
+        return self.kind in ("Scalar", "float", "int")
+
+    @property
+    def public_kind(self) -> str:
+        """What errors call what is expected."""
+        return {"Scalar": "Number", "dtype": "torch.dtype"}.get(self.kind, self.kind)
+
+    @property
     def public_name(self) -> str:
         """The name under which functions take it and errors speak of it."""
         return "input" if self.name == "self" else self.name

@@ -67,15 +67,12 @@ def refuse_devices(name: str, values: Iterable[Any]) -> NoReturn:
     ) from None
 
 
-_NUMBERS = {"float": "float", "Scalar": "Number", "int": "int", "SymInt": "int"}
-
-
 def _demand_numbers(op: Kernel, values: Values) -> None:
     """Refuse None in the place of a number, as of a setting that was never set."""
     for arg, v in zip(getattr(op.declaration, "dynamic", ()), values, strict=False):
-        if v is None and arg.kind in _NUMBERS and not arg.optional:
+        if v is None and arg.is_number and not arg.optional:
             raise TypeError(
-                f"{op.name.lstrip('_')}(): argument '{arg.name}' must be {_NUMBERS[arg.kind]}, not NoneType"
+                f"{op.name.lstrip('_')}(): argument '{arg.name}' must be {arg.public_kind}, not NoneType"
             ) from None
 
 

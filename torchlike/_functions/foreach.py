@@ -102,7 +102,7 @@ def _misfit(name, schema, args, kwargs):
     at, arg, x = next((i, a, x) for i, (a, x) in enumerate(zip(schema.args, given, strict=True)) if not _fits(a, x))
     if arg.is_list and isinstance(x, list | tuple):
         return TypeError(f"{name}(): expected Tensor as element 0 in argument {at}, but got {type(x[0]).__name__}")
-    wanted = "tuple of Tensors" if arg.is_list else {"Scalar": "Number", "dtype": "torch.dtype"}.get(arg.kind, arg.kind)
+    wanted = "tuple of Tensors" if arg.is_list else arg.public_kind
     return TypeError(f"{name}(): argument '{arg.name}' (position {at + 1}) must be {wanted}, not {type(x).__name__}")
 
 
