@@ -115,6 +115,11 @@ CASES = {
     "no optimizer": lambda t: (lambda s, m, o: s.get_state_dict(m, ())[1])(*stepped(t)),
     "not strict": lambda t: loaded(t, {"0.weight": t.ones(2, 2)}, strict=False),
     "missing": lambda t: said(lambda: loaded(t, {"0.weight": t.ones(2, 2)}), "Missing key.*0.bias"),
+    "a part of it whole": lambda t: loaded(t, {"0.weight": t.ones(2, 2)}, full_state_dict=True),
+    "a part and one more": lambda t: loaded(
+        t, {"0.weight": t.ones(2, 2), "z": t.ones(1)}, full_state_dict=True, strict=False),
+    "a part and one too many": lambda t: said(
+        lambda: loaded(t, {"0.weight": t.ones(2, 2), "z": t.ones(1)}, full_state_dict=True), "Unexpected key.*\"z\""),
     "one too many": lambda t: said(
         lambda: loaded(t, {**kit(t)[1].state_dict(), "z": t.ones(1)}), "Unexpected key.*\"z\""),
     "rank 0 needs all": lambda t: said(

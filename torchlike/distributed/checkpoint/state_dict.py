@@ -157,7 +157,8 @@ def set_model_state_dict(
 ) -> Any:
     """``model.load_state_dict`` for names of the bare model; gives the missing and the unexpected ones.
 
-    RuntimeError where names differ and ``options.strict`` is not off.
+    With ``options.full_state_dict`` the model keeps what is not given, unless it is strict and rank 0 gives it.
+    RuntimeError where names differ otherwise and ``options.strict`` is not off.
     """
     chosen = _checked(options)
     state = _of_modules(model, model_state_dict)
@@ -167,7 +168,8 @@ def set_model_state_dict(
     names = {short: key for key, short in _renamings(model, present).items()}
     state = {names.get(key, key): value for key, value in state.items()}
     if chosen.full_state_dict:
-        state = {key: cut_as(value, present.get(key)) for key, value in state.items()}
+        kept = {} if chosen.strict and chosen.broadcast_from_rank0 else present
+        state = {**kept, **{key: cut_as(value, present.get(key)) for key, value in state.items()}}
     return model.load_state_dict(state, strict=chosen.strict)
 
 
