@@ -16,7 +16,7 @@ from process_kit import HERE, ended, finished, free_port, started
 from story_kit import said
 
 import torchlike
-from torchlike.distributed import _keeper, _meeting, run
+from torchlike.distributed import _keeper, _meeting, _rendezvous, _runtime, run
 from torchlike.distributed.run import parse_args
 
 FAULTS = {
@@ -208,6 +208,26 @@ def test_spawned_processes(tmp_path):
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=240, env=dict(os.environ))
     assert done.returncode == 0, done.stderr[-3000:]
     assert {f"rank {rank} [3.0, 3.0] torchlike" for rank in range(2)} <= set(done.stdout.splitlines())
+
+
+class Late:
+    """A connection to a service at whose barrier few of the ranks are, of which it names two."""
+
+    def wait_at_barrier(self, *args):
+        count = f"# of tasks that reached the barrier: 2/{len(args[2])}."
+        late = "The first task at the barrier: 0. Some timed out task names:\n3\n1\n\n\nRPC: Barrier"
+        raise RuntimeError(f"DEADLINE_EXCEEDED: Barrier timed out.\n{count}\n{late}")
+
+
+@pytest.mark.parametrize(("size", "late"), [(5, "ranks 1, 3, 4"), (4, "ranks 1, 3")])
+def test_all_that_are_late_are_named(size, late, monkeypatch):
+    said, there = {}, {"b/late/2"}
+    monkeypatch.setattr(_runtime, "client", Late)
+    monkeypatch.setattr(_runtime, "put", said.__setitem__)
+    monkeypatch.setattr(_runtime, "is_set", lambda key: key in there or key in said)
+    monkeypatch.setattr(_runtime.connection, "world", _rendezvous.World(0, size, "", True))
+    with pytest.raises(RuntimeError, match=f"^barrier: {late} did not arrive within 1 seconds"):
+        _runtime.wait_for_all("b", range(size), 1.0, "barrier")
 
 
 def meeting(port, *more):
