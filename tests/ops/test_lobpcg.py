@@ -33,6 +33,24 @@ def test_eigenpairs(t):
     ]  # fmt: skip
 
 
+@pytest.mark.parametrize("layout", ["sparse_coo", "sparse_csr"])
+def test_sparse_matrices(layout):
+    def run(t):
+        a = matrix(t)
+        b = t.diag(t.arange(1.0, 10.0, dtype=t.float64))
+        few = [x.to_sparse(layout=getattr(t, layout)) for x in (a, b)]
+        made = {"niter": 1000, "tol": 1e-13}
+        pairs = t.lobpcg(few[0], 2, **made), t.lobpcg(few[0], 2, B=few[1], **made), t.lobpcg(a, 2, B=few[1], **made)
+        return [values(pairs[0], t, a), *[values(p, t, a, b) for p in pairs[1:]]]
+
+    agree(run)
+
+
+def test_gradients_of_sparse_matrices():
+    match = "lobpcg.backward does not support sparse input"
+    agree_error(lambda t: t.lobpcg(matrix(t).to_sparse().requires_grad_(), 2)[0].sum().backward(), match)
+
+
 @story
 def test_gradient_of_an_eigenvalue(t):
     a = matrix(t).requires_grad_()

@@ -2,6 +2,8 @@
 
 import math
 
+from torchlike._base.state import state
+from torchlike._core.tensor.tensor import strided
 from torchlike._functions._install import function
 from torchlike._functions.linalg import linalg
 from torchlike._functions.random import randn
@@ -16,11 +18,12 @@ def lobpcg(
 
     With ``B``, positive definite, those of ``A @ x = e * B @ x``; the columns of X are orthonormal, in the product with
     B. Computed directly, not by iteration: ``X`` and ``n`` tell how many there are where ``k`` does not, while ``iK``,
-    ``niter``, ``tol`` and the parameters of orthogonalisation change nothing. k is at most m / 3.
+    ``niter``, ``tol`` and the parameters of orthogonalisation change nothing. k is at most m / 3. Sparse matrices are
+    made dense.
 
     Raises:
-        ValueError: fewer than 3 * k rows. RuntimeError: not float32 or float64. NotImplementedError: a ``tracker``,
-            which would be called after each iteration.
+        ValueError: fewer than 3 * k rows; gradients of a sparse matrix are recorded. RuntimeError: not float32 or
+            float64. NotImplementedError: a ``tracker``, which would be called after each iteration.
 
     >>> import torchlike as torch
     >>> torch.lobpcg(torch.diag(torch.tensor([1., 5., 3.])))[0]
@@ -43,6 +46,7 @@ def lobpcg(
         )
     for _ in range(math.prod(A.shape[:-2]) if X is None else 0):  # what PyTorch starts from; later draws are its too
         randn((m, k if n is None else n), dtype=A.dtype, device=A.device)
+    A, B = _dense(A), None if B is None else _dense(B)
     A = (A + A.mT) / 2  # eigh reads one triangle, but the gradient is to be that of a function of both
     values, vectors = linalg.eigh(A) if B is None else _generalized(A, (B + B.mT) / 2)
     if not (largest is None or largest):
@@ -50,9 +54,17 @@ def lobpcg(
     return values[..., -k:].flip(-1), vectors[..., -k:].flip(-1)
 
 
+def _dense(matrix):
+    if matrix.layout is strided:
+        return matrix
+    if state.grad and matrix.requires_grad:
+        raise ValueError("lobpcg.backward does not support sparse input: pass matrix.to_dense(), or matrix.detach()")
+    return matrix.to_dense()
+
+
 def _generalized(A, B):
     """As eigh, of ``A x = e B x``: those of ``L^-1 A L^-T`` with the Cholesky factor L of B."""
-    low = B.cholesky()
+    low = linalg.cholesky(B)
     half = linalg.solve_triangular(low, A, upper=False)
     values, vectors = linalg.eigh(linalg.solve_triangular(low, half.mT, upper=False))
     return values, linalg.solve_triangular(low.mT, vectors, upper=True)
