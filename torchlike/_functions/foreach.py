@@ -28,6 +28,7 @@ from torchlike._executor.spread import on_several_devices
 from torchlike._functions._foreach_forms import forms
 from torchlike._functions._install import function
 from torchlike._functions.copy import clone
+from torchlike._functions.pointwise import power_call
 from torchlike._functions.rearrange import source_of
 
 _NUMBERS = bool | int | float | complex | np.number | np.bool_
@@ -355,7 +356,23 @@ def _zeroed(form, given):
     return None
 
 
-_SPECIAL = {"clone": _cloned, "copy": _copied, "zero": _zeroed}
+def _raised(form, given):
+    """Powers by numbers: some have an operator of their own."""
+    found = [
+        (form.op, inputs, static) if isinstance(inputs[1], Tensor) else power_call(*inputs)
+        for inputs, static in form.calls(given)
+    ]
+    if all([op is found[0][0] for op, *_ in found]):
+        op, calls = found[0][0], [tuple(rest) for _, *rest in found]
+        return _written(op.inplace, calls) if form.inplace else _computed(op, calls)
+    if not form.inplace:
+        return [call(*one) for one in found]
+    for op, inputs, static in found:
+        call_inplace(op.inplace, inputs, static)
+    return None
+
+
+_SPECIAL = {"clone": _cloned, "copy": _copied, "zero": _zeroed, "pow.Tensor_Scalar": _raised}
 
 # -- the names -------------------------------------------------------------------------------------------
 

@@ -166,6 +166,9 @@ def _no_complex(name, input):
 
 
 def _unique_flat(values):
+    if values.dtype.kind == "V":  # numpy does not sort the NaN of dtypes that are not its own
+        found, inverse, counts = _unique_flat(values.astype(np.float32))
+        return found.astype(values.dtype), inverse, counts
     found, inverse, counts = np.unique(values, return_inverse=True, return_counts=True, equal_nan=False)
     return found, inverse.reshape(values.shape).astype(np.int64), counts.astype(np.int64)
 

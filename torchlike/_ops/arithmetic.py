@@ -221,6 +221,8 @@ def over(self, other):
     bound = {"self": self, "other": other}
     rules.int_to_float(bound, ("self", "other"), dict(bound))
     number, x = bound.values()
+    if kind(x) == "c" and kind(other) != "c":
+        return number * lax.complex(1 / x.real, jnp.zeros_like(x.real))
     if is_reduced(x):
         return (self.astype(np.float32) * round_to(1 / x.astype(np.float32), x.dtype)).astype(x.dtype)
     return number * inverse(x)

@@ -25,6 +25,7 @@ def _extreme_number(name, f, wins):
         f"_{name}_number(Tensor self, Scalar other) -> Tensor",
         dtype="promote",
         policy="self other",
+        held="other",
         vjp={"self": share},
         variants="",
         node=f"Foreach{name.capitalize()}Backward",

@@ -4,6 +4,7 @@ from functools import partial
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 from jax.custom_derivatives import SymbolicZero
 
@@ -94,9 +95,16 @@ SPECIAL_EXPONENTS = {
 }
 
 
+def _special(exponent, dtype):
+    """PyTorch's way without pow, or None: there are no roots of float16."""
+    return None if dtype == np.float16 and abs(exponent) == 0.5 else SPECIAL_EXPONENTS.get(exponent)
+
+
 @jax.custom_jvp
 def number_power(base, exponent):
     """``base ** exponent`` of a number, whose roots are those of ``SPECIAL_EXPONENTS`` at -inf and -0."""
+    if base.dtype == np.float16:
+        return power(base, exponent)
     root = square_root(base)
     others = jnp.where(exponent == -0.5, inverse(root), power(base, exponent))
     return jnp.where(exponent == 0.5, root, others)
@@ -112,7 +120,7 @@ def _number_power_jvp(primals, tangents):
 @partial(jax.custom_jvp, nondiff_argnums=(1,))
 def fixed_power(base, exponent):
     """``base ** exponent`` of a Python number, by ``SPECIAL_EXPONENTS`` in every order of derivative."""
-    special = SPECIAL_EXPONENTS.get(exponent)
+    special = _special(exponent, base.dtype)
     return special(base) if special else power(base, jnp.asarray(exponent, base.dtype))
 
 
@@ -202,4 +210,5 @@ def _special_grad(grad, self, exponent):
 )
 def pow_special(self, exponent):
     """``self ** exponent`` for the exponents of ``SPECIAL_EXPONENTS``, compiled for each."""
-    return widely(SPECIAL_EXPONENTS[exponent], self)
+    special = _special(exponent, self.dtype)
+    return widely(special, self) if special else widely(power, self, jnp.asarray(exponent, self.dtype))

@@ -12,6 +12,7 @@ from torchlike._decl.rules import total as total_of
 from torchlike._decl.words import aten, spelled
 from torchlike._ops._axes import axes_of, cast, count, is_floating, reduced_axis, spread
 from torchlike._ops._elementwise import demand, per
+from torchlike._ops.shape import cast as cast_to
 
 
 def _restored(grad, shape, dim, keepdim):
@@ -78,11 +79,11 @@ def _mean(name, x, dim, keepdim, dtype):
             f"Got: {from_np(x.dtype).scalar_name}; cast it with .float() or give dtype="
         )
     _demand_mean(name, dtype)
-    x = cast(x, dtype)
+    result = x.dtype if dtype is None else dtype.np
     axes = axes_of(dim, x.ndim)
-    wide = jnp.promote_types(x.dtype, jnp.float32)  # halves are summed in float32
-    total, n = total_of(x.astype(wide), axes, keepdim), count(x.shape, axes)
-    return (per(total, n) if n else total + jnp.nan).astype(x.dtype)  # 1 / 0 would spoil the second derivative
+    wide = cast_to(x, jnp.promote_types(result, jnp.float32))  # halves are summed in float32
+    total, n = total_of(wide, axes, keepdim), count(x.shape, axes)
+    return (per(total, n) if n else total + jnp.nan).astype(result)  # 1 / 0 would spoil the second derivative
 
 
 @reduction("mean(Tensor self, *, ScalarType? dtype=None) -> Tensor",
@@ -146,7 +147,7 @@ def nansum(self, dim, keepdim, dtype):
     tensor(3.)
     """
     _no_complex("nansum", self)
-    self = cast(self, dtype)
+    self = cast(_nan_to_zero(self), dtype)
     demand("nansum", self, "bif")
     return _sum(_nan_to_zero(self), axes_of(dim, self.ndim), keepdim)
 

@@ -145,9 +145,26 @@ def _side(side, right):
     return side
 
 
+def _bisected(sequence, values, side):
+    """The places that halving finds; what compares with NaN is behind it, as PyTorch's."""
+    after = jnp.greater if side == "right" else jnp.greater_equal
+
+    def halve(_, ends):
+        low, high = ends
+        middle = (low + high) // 2
+        left = after(sequence[middle], values)
+        return jnp.where(left | (low >= high), low, middle + 1), jnp.where(left & (low < high), middle, high)
+
+    ends = jnp.zeros(values.shape, jnp.int64), jnp.full(values.shape, sequence.shape[0], jnp.int64)
+    return lax.fori_loop(0, sequence.shape[0].bit_length(), halve, ends)[0]
+
+
 def _search(sequence, values, side, out_int32):
     dtype = jnp.int32 if out_int32 else jnp.int64
-    find = lambda s, v: jnp.searchsorted(s, v, side=side).astype(dtype)  # noqa: E731
+    if is_floating(sequence) and isinstance(sequence.size, int) and sequence.size:
+        find = lambda s, v: _bisected(s, v, side).astype(dtype)  # noqa: E731
+    else:
+        find = lambda s, v: jnp.searchsorted(s, v, side=side).astype(dtype)  # noqa: E731
     if sequence.ndim == 1:
         return find(sequence, values)
     if not values.size:
