@@ -117,6 +117,23 @@ def test_dtypes(name, dtype):
     compare(train(torchlike, name, options, dtype, 3), train(torch, name, options, dtype, 3), TOLERANCE[dtype])
 
 
+@pytest.mark.parametrize("options", [{}, {"foreach": True}, {"fused": True}], ids=str)
+@pytest.mark.parametrize("name", ["Adam", "AdamW", "Adagrad"])
+def test_counts_under_a_default_of_doubles(name, options):
+    def dtypes(t):
+        p = t.nn.Parameter(t.ones(2, dtype=t.float32))
+        p.grad = t.ones_like(p)
+        t.set_default_dtype(t.float64)
+        try:
+            optimizer = getattr(t.optim, name)([p], lr=0.1, **options)
+            optimizer.step()
+        finally:
+            t.set_default_dtype(t.float32)
+        return [(k, str(v.dtype).rpartition(".")[2]) for k, v in optimizer.state[p].items()]
+
+    assert dtypes(torchlike) == dtypes(torch)
+
+
 def test_radam_beyond_its_warm_up():
     compare(train(torchlike, "RAdam", {}, steps=9), train(torch, "RAdam", {}, steps=9), 1e-9)
 

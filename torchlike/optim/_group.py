@@ -9,7 +9,6 @@ from typing import Any
 import jax
 
 from torchlike._aten.python_dispatch import wrappers_alive
-from torchlike._base.dtypes import float32, float64, get_default_dtype
 from torchlike._base.home import home
 from torchlike._base.layout import preserve_strides
 from torchlike._base.state import enable_grad, no_grad, state
@@ -26,7 +25,11 @@ from torchlike._executor.spread import on_several_devices
 from torchlike._functions.amp import unscale_unless
 from torchlike._ops.optim import update_all
 from torchlike._transforms.capture.recording import DynamicInput
-from torchlike.optim._extending import _device_dtype_check_for_fused, _get_capturable_supported_devices
+from torchlike.optim._extending import (
+    _device_dtype_check_for_fused,
+    _get_capturable_supported_devices,
+    _get_scalar_dtype,
+)
 from torchlike.optim._sparse import has_sparse_grad
 from torchlike.optim.optimizer import Optimizer, hooked_everywhere
 
@@ -70,15 +73,15 @@ def _laid_as(t, p):
     return t
 
 
-def scalar_count(value=0.0):
-    """A 0-dim tensor that counts steps: float32, or float64 if that is the default dtype."""
-    dtype = float64 if get_default_dtype() is float64 else float32
+def scalar_count(value=0.0, fused=None):
+    """A 0-dim tensor that counts steps: float32, or float64 if that is the default dtype and nothing is fused."""
+    dtype = _get_scalar_dtype(fused)
     return tensor(number(value), dtype=dtype) if state.dispatch_modes else _kept((), number(value), dtype)
 
 
-def step_count():
+def step_count(fused=None):
     """The count of steps of a parameter, 0."""
-    return scalar_count()
+    return scalar_count(0.0, fused)
 
 
 def number(x):

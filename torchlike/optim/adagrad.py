@@ -93,7 +93,7 @@ class Adagrad(GroupOptimizer):
             )
         first = group["initial_accumulator_value"]
         return {
-            "step": step_count(),
+            "step": step_count(group["fused"]),
             "sum": filled_like(p, complex(first, first) if p.is_complex() else first),
         }
 

@@ -111,7 +111,7 @@ class Adam(GroupOptimizer):
         return ("exp_avg", "exp_avg_sq", "max_exp_avg_sq") if group["amsgrad"] else ("exp_avg", "exp_avg_sq")
 
     def _start(self, p, group):
-        state = {"step": step_count(), "exp_avg": zeros_like(p), "exp_avg_sq": zeros_like(p)}
+        state = {"step": step_count(group["fused"]), "exp_avg": zeros_like(p), "exp_avg_sq": zeros_like(p)}
         if group["amsgrad"]:
             state["max_exp_avg_sq"] = zeros_like(p)
         return state
