@@ -1,6 +1,7 @@
 """Processes of one job compile each program once, and not again in the next run."""
 
 import json
+import os
 from collections import Counter
 from pathlib import Path
 
@@ -31,7 +32,27 @@ def test_programs_are_compiled_once(tmp_path):
     assert (again, found) == (([], []), computed)
 
 
-def test_where_no_turn_can_be_taken(monkeypatch):
+@pytest.mark.once
+@pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="files that are open are not listed here")
+def test_where_no_turn_can_be_taken(monkeypatch, tmp_path):
     monkeypatch.setattr(shared_cache, "_folder", lambda: Path("/nowhere/at/all"))
     with shared_cache._turn("a"):
         pass
+    monkeypatch.setattr(shared_cache, "_folder", lambda: tmp_path)
+    monkeypatch.setattr(shared_cache, "PATIENCE", 0.05)
+    with shared_cache._turn("a"), shared_cache._turn("a"):  # the first never ends
+        (place,) = tmp_path.iterdir()
+    with place.open() as file:
+        assert shared_cache._locked(file, 0)
+    with shared_cache._turn("a"):
+        copy = os.dup(next(int(n) for n in os.listdir("/proc/self/fd") if _leads_to(n, place)))
+    with place.open() as file:
+        assert shared_cache._locked(file, 0)  # what a forked process has open keeps nobody out
+    os.close(copy)
+
+
+def _leads_to(number, place):
+    try:
+        return os.readlink(f"/proc/self/fd/{number}") == str(place)
+    except OSError:
+        return False

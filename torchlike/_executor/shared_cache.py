@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import hashlib
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -32,6 +33,7 @@ except (ImportError, AttributeError):  # another system, or another version of j
     _HOOKS = ()
 
 LOCKS = 64  # files, each of which stands for many programs
+PATIENCE = 60.0  # seconds after which a program is compiled here, too
 
 
 @functools.cache
@@ -91,9 +93,25 @@ def _folder() -> Path | None:
 
 @contextlib.contextmanager
 def _turn(key: str) -> Iterator[None]:
-    """Wait for another process that compiles this program; a process that ends lets others in."""
+    """Wait for another process that compiles this program, but not for ever."""
     number = int(hashlib.sha256(key.encode()).hexdigest(), 16) % LOCKS
     with contextlib.ExitStack() as stack:
         with contextlib.suppress(OSError):  # a folder that cannot be written to, or has no locks
-            fcntl.flock(stack.enter_context((_folder() / f"turn-{number}.lock").open("w")), fcntl.LOCK_EX)
+            file = stack.enter_context((_folder() / f"turn-{number}.lock").open("w"))
+            if _locked(file, time.monotonic() + PATIENCE):
+                # a process that was forked meanwhile has the file open, too
+                stack.callback(fcntl.flock, file, fcntl.LOCK_UN)
         yield
+
+
+def _locked(file: Any, end: float) -> bool:
+    """Lock a file, if that is possible in time."""
+    wait = 0.001
+    while True:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return True
+        except BlockingIOError:
+            if time.monotonic() > end:
+                return False
+            time.sleep(wait := min(2 * wait, 0.02))
