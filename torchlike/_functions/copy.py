@@ -8,7 +8,7 @@ import jax
 
 import torchlike._base.device as devices
 import torchlike._base.dtypes as dtypes
-from torchlike._aten.subclass import DisableTorchFunctionSubclass, give, slots_of, state_of
+from torchlike._aten.subclass import give, slots_of, state_of
 from torchlike._base.bits import X64
 from torchlike._base.layout import contiguous_strides, preserve_strides
 from torchlike._base.once import asked_for, discarding
@@ -279,8 +279,7 @@ def _copied(t, memo):
         _demand_copy(t, new, "clone")
         return mark(new, True) if requires_grad(t) else new
     if type(t) is not Tensor:
-        with DisableTorchFunctionSubclass():
-            _demand_copy(t, t.new_empty([]), "new_empty")
+        _demand_copy(t, t.new_empty([]), "new_empty")
     lazy = is_conj(t) or is_neg(t)  # such a view has a copy of its own, as PyTorch's
     shown = call(ops.clone, (t.detach(),), (None,)) if lazy else t
     if lazy:
