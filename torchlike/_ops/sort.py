@@ -155,7 +155,8 @@ def _bisected(sequence, values, side):
         left = after(sequence[middle], values)
         return jnp.where(left | (low >= high), low, middle + 1), jnp.where(left & (low < high), middle, high)
 
-    ends = jnp.zeros(values.shape, jnp.int64), jnp.full(values.shape, sequence.shape[0], jnp.int64)
+    small = jnp.int32 if sequence.shape[0] < 2**30 else jnp.int64
+    ends = jnp.zeros(values.shape, small), jnp.full(values.shape, sequence.shape[0], small)
     return lax.fori_loop(0, sequence.shape[0].bit_length(), halve, ends)[0]
 
 
