@@ -7,13 +7,11 @@ import pytorchs
 from process_kit import HERE, SIZE, results
 
 PARTS = (  # each ends within the time that a test may take, beside other tests too
-    (
-        "collectives_script.py", "ddp_script.py", "accumulate_script.py", "averaging_script.py", "local_script.py",
-        "works_script.py", "group_script.py",
-    ),
+    ("collectives_script.py", "ddp_script.py", "accumulate_script.py", "averaging_script.py", "local_script.py"),
     ("mesh_script.py", "spread_script.py", "states_script.py", "uneven_script.py"),
+    ("works_script.py", "group_script.py"),
     ("begun_script.py",),
-)  # fmt: skip
+)
 # PyTorch refuses these on CPUs, or counts them in other ways; ours are checked by themselves
 OURS = {"bf16_compress_hook", "cut_beyond_gloo", "tensors_over_several_processes"}
 
