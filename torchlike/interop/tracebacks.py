@@ -14,6 +14,7 @@ from typing import Any
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 _OURS = _PACKAGE, "<torchlike", "<frozen runpy>"
+_IN_NOTEBOOKS = Exception, KeyboardInterrupt
 _NOTE = "JAX has removed its internal frames"  # of jax's remark below the message
 
 
@@ -38,6 +39,21 @@ def install() -> None:
 
         in_thread.shortens, in_thread.before = True, show
         threading.excepthook = in_thread
+    shell = _notebook()
+    if shell is not None and not shell.custom_exceptions:  # else the user shows them as he likes
+        shell.set_custom_exc(_IN_NOTEBOOKS, _in_notebook)
+
+
+def _notebook() -> Any:
+    """IPython's shell of this process, if there is one: it shows errors itself."""
+    module = sys.modules.get("IPython")
+    return None if module is None else module.get_ipython()
+
+
+def _in_notebook(shell: Any, kind: type, error: BaseException, trace: TracebackType, tb_offset: Any = None) -> None:
+    """Show an error of a cell."""
+    shorten(error)
+    shell.showtraceback((kind, error, error.__traceback__), tb_offset=tb_offset)
 
 
 def uninstall() -> None:
@@ -45,6 +61,8 @@ def uninstall() -> None:
     for module in (sys, threading):
         if getattr(module.excepthook, "shortens", False):
             module.excepthook = module.excepthook.before
+    if (shell := _notebook()) is not None and shell.custom_exceptions is _IN_NOTEBOOKS:
+        shell.set_custom_exc((), None)
 
 
 def _shortening(show: Callable) -> Callable:
