@@ -11,7 +11,7 @@ from torchlike._base.dims import infer_size
 from torchlike._base.geometry import can_view
 from torchlike._core.dispatch.view_calls import tie
 from torchlike._core.tensor.storage import UNTRACKED
-from torchlike._core.tensor.tensor import Tensor, strided
+from torchlike._core.tensor.tensor import Tensor, contiguous_format, strided
 from torchlike._core.tensor.view_creation import NO_GRAD
 from torchlike._core.tensor.views import REPLAYED
 from torchlike._decl.op import Inplace, Op
@@ -82,6 +82,10 @@ class _Calls:
         if dtype is None or dtype is t.dtype:
             return t
         return redispatch(_aten._to_copy.default, t, dtype=dtype, layout=strided, device=t.device)
+
+    def packed(self, t: Tensor) -> Tensor:
+        """A copy of ``t`` whose elements lie in the order of its dimensions."""
+        return redispatch(_aten.clone.default, t, memory_format=contiguous_format)
 
     def kept(self, result: Tensor, *inputs: Tensor) -> Tensor:
         """A result on the way, which PyTorch's node of it saves: that copy is detached."""

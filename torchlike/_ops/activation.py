@@ -10,6 +10,7 @@ from torchlike._base import result_layouts
 from torchlike._base.dims import wrap_dim
 from torchlike._base.dtypes import get_default_dtype
 from torchlike._decl.op import Inplace, op, pointwise
+from torchlike._ops import _composed
 from torchlike._ops._elementwise import demand, demand_real, kind, scalar_name, wide, wide_dtype
 from torchlike._ops.random import numbers, uniform01
 from torchlike._ops.special import bounded_erf
@@ -106,17 +107,15 @@ def _elu_back(x, grad, alpha, scale, input_scale):
 elu = _activation(
     "elu(Tensor self, Scalar alpha=1, Scalar scale=1, Scalar input_scale=1) -> Tensor",
     _elu,
-    _elu_back,
-    held="alpha:wide:floats scale:wide:floats input_scale:wide:floats",
-    node="EluBackward EluBackward1",
+    _elu_back, held="alpha:wide:floats scale:wide:floats input_scale:wide:floats", node="EluBackward EluBackward1",
     backward=(
         "elu_backward(Tensor grad_output, Scalar alpha, Scalar scale, Scalar input_scale, bool is_result, "
         "Tensor self_or_result) -> Tensor",
         {"is_result": False, "self_or_result": "self"},
     ),
-)
+)  # fmt: skip
 
-_ALPHA, _SCALE = 1.6732632423543772848170429916717, 1.0507009873554804934193349852946
+_ALPHA, _SCALE = _composed.ALPHA, _composed.SCALE
 selu = _activation(
     "selu(Tensor self) -> Tensor",
     lambda x: _elu(x, x.dtype.type(_ALPHA), x.dtype.type(_SCALE), 1),
@@ -124,7 +123,7 @@ selu = _activation(
     dispatched="elu_cpu",
     node="EluBackward EluBackward1",
     saved={"alpha": lambda: _ALPHA, "scale": lambda: _SCALE, "input_scale": lambda: 1, "self": "self"},
-    aten={"out": None},
+    aten={"out": None, "calls": _composed.selu, "calls_inplace": _composed.selu_},
     variants="function",
     backward=(
         "elu_backward",
@@ -298,7 +297,8 @@ def hardtanh(self, min_val, max_val):
 
 
 @with_inplace
-@pointwise("relu6(Tensor self) -> Tensor", aten={"out": None}, numbers="", variants="", node="HardtanhBackward",
+@pointwise("relu6(Tensor self) -> Tensor", numbers="", variants="", node="HardtanhBackward",
+           aten={"out": None, "calls": _composed.relu6, "calls_inplace": _composed.relu6_},
            vjp={"self": lambda grad, self: _passed((self > 0) & (self < 6), grad)},
            saved={"max_val": lambda: 6, "min_val": lambda: 0, "self": "self"},
            backward=("hardtanh_backward", {"min_val": 0, "max_val": 6}))  # fmt: skip
@@ -306,7 +306,8 @@ def relu6(self):
     return _hardtanh("relu6", self, 0, 6)
 
 
-@pointwise("softsign(Tensor self) -> Tensor", aten=False, numbers="", variants="", node="DivBackward", saved="")
+@pointwise("softsign(Tensor self) -> Tensor", aten={"own": True, "calls": _composed.softsign}, numbers="", variants="",
+           node="DivBackward", saved="")  # fmt: skip
 def softsign(self):
     if kind(self) == "b":
         raise NotImplementedError("\"abs_cpu\" not implemented for 'Bool': softsign takes numbers; convert the input")
@@ -328,7 +329,7 @@ def _modulus(x):
 
 @pointwise(
     "tanhshrink(Tensor self) -> Tensor",
-    aten=False,
+    aten={"own": True, "calls": _composed.tanhshrink},
     numbers="",
     variants="",
     node="SubBackward",
@@ -344,7 +345,7 @@ def tanhshrink(self):
     return x - jnp.tanh(x)
 
 
-@op("log_sigmoid(Tensor self) -> Tensor", variants="", node="LogSigmoidBackward",
+@op("log_sigmoid(Tensor self) -> Tensor", variants="", node="LogSigmoidBackward", aten={"calls": _composed.log_sigmoid},
     vjp={"self": lambda grad, self: _wide(lambda x, g: g * lax.logistic(-x), self, grad)})  # fmt: skip
 def log_sigmoid(self):
     demand("log_sigmoid_cpu", self, "f")
@@ -384,8 +385,8 @@ def _prelu_back(grad, self, weight):
     return to_self, jnp.sum(to_weight, axes).reshape(weight.shape)
 
 
-@op("prelu(Tensor self, Tensor weight) -> Tensor", aten={"out": None}, node="PreluKernelBackward", strides=True,
-    vjp={"self, weight": _prelu_back},
+@op("prelu(Tensor self, Tensor weight) -> Tensor", aten={"out": None, "calls": _composed.prelu}, strides=True,
+    vjp={"self, weight": _prelu_back}, node="PreluKernelBackward",
     jvp={"self": lambda dot, self, weight: jnp.where(self >= 0, dot, dot * _prelu_weight(self, weight)),
          "weight": lambda dot, self, weight: jnp.where(self >= 0, 0, self * _prelu_weight(self, dot))},
          autocast="lower_precision_fp")  # fmt: skip

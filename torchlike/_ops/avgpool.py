@@ -10,6 +10,7 @@ from torchlike._base import result_layouts
 from torchlike._base.dims import demand_countable
 from torchlike._base.dtypes import from_np, int64
 from torchlike._decl.op import op
+from torchlike._ops import _composed
 from torchlike._ops._elementwise import demand, direction, wide
 from torchlike._ops._resample import mean_table, resample
 from torchlike._ops.pool import Windows, batched
@@ -79,7 +80,7 @@ _SQUEEZED = {"dim": lambda: -2 % 2**64, "self!": None}  # in one dimension PyTor
 
 @op("avg_pool1d(Tensor self, int[1] kernel_size, int[1] stride=[], int[1] padding=0, bool ceil_mode=False, "
     "bool count_include_pad=True) -> Tensor", variants="function", node="SqueezeBackward1",
-    saved=_SQUEEZED, layout=result_layouts.suggested_rows)  # fmt: skip
+    aten={"calls": _composed.avg_pool1d}, saved=_SQUEEZED, layout=result_layouts.suggested_rows)  # fmt: skip
 def avg_pool1d(self, kernel_size, stride, padding, ceil_mode, count_include_pad):
     """The mean of every window of the last dimension of [N, C, L] or [C, L].
 
@@ -205,7 +206,8 @@ def _declare_adaptive(n):
 
     node, saved = ("SqueezeBackward1", _SQUEEZED) if n == 1 else (f"AdaptiveAvgPool{n}DBackward", "self!")
     schema = f"_adaptive_avg_pool{n}d(Tensor self, SymInt[{n}] output_size) -> Tensor"
-    settings = {"saved": saved, "aten": n > 1, "autocast": _SPATIAL[n], "layout": _IMAGES[n]}
+    aten = n > 1 or {"own": True, "calls": _composed.adaptive_avg_pool1d}
+    settings = {"saved": saved, "aten": aten, "autocast": _SPATIAL[n], "layout": _IMAGES[n]}
     return op(schema, variants="", node=node, **settings)(adaptive)
 
 
@@ -260,7 +262,8 @@ def _declare_adaptive_max(n):
     node, saved = f"AdaptiveMaxPool{n}DBackward", "result1 self!"
     if n == 1:
         node, saved = "SqueezeBackward1", _SQUEEZED
-    settings = {"nondiff": (1,), "saved": saved, "autocast": _SPATIAL[n], "layout": _IMAGES[n]}
+    aten = {"own": True, "calls": getattr(_composed, f"adaptive_max_pool{n}d")}
+    settings = {"nondiff": (1,), "saved": saved, "autocast": _SPATIAL[n], "layout": _IMAGES[n], "aten": aten}
     return op(schema, variants="", node=node, vjp={"self": backward}, **settings)(adaptive)
 
 
@@ -291,6 +294,7 @@ def _max_unpool_backward(grad, self_aval, indices, output_size):
 
 @op("_max_unpool(Tensor self, Tensor indices, int[] output_size) -> Tensor", variants="",
     node=lambda output_size: f"MaxUnpool{len(output_size)}DBackward" if len(output_size) > 1 else "SqueezeBackward1",
+    aten={"own": True, "calls": _composed.max_unpool},
     check=_check_unpool, layout=result_layouts.unpooled, vjp={"self": _max_unpool_backward}, autocast={"cpu": "fp32"},
     jvp={"self": lambda dot, indices, output_size: _unpooled(dot, indices, output_size)})  # fmt: skip
 def max_unpool(self, indices, output_size):

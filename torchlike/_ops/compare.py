@@ -7,6 +7,7 @@ from jax import lax
 from torchlike._base.dtypes import get_default_dtype
 from torchlike._base.result_layouts import elementwise
 from torchlike._decl.op import op, pointwise
+from torchlike._ops import _composed
 from torchlike._ops._elementwise import broadcast, demand, kind, unary
 
 
@@ -87,14 +88,14 @@ isfinite = _predicate(
     lambda x: jnp.isfinite(x) if kind(x) in "fc" else ~_false(x),
     "Whether the element is neither infinite nor NaN.",
     shows="2.0 -> True",
-    aten={"out": None},
+    aten={"out": None, "calls": _composed.isfinite},
 )
 isreal = _predicate(
     "isreal",
     lambda x: jnp.imag(x) == 0 if kind(x) == "c" else ~_false(x),
     "Whether the element has no imaginary part.",
     shows="1 + 2j -> False",
-    aten={"out": None},
+    aten={"out": None, "calls": _composed.isreal},
 )
 
 
@@ -148,7 +149,7 @@ def _isclose(name, self, other, rtol, atol, equal_nan):
 
 @op(
     "isclose(Tensor self, Tensor other, float rtol=1e-05, float atol=1e-08, bool equal_nan=False) -> Tensor",
-    aten={"out": None},
+    aten={"out": None, "calls": _composed.isclose},
     vjp={},
     variants="",
     layout=elementwise,

@@ -12,7 +12,7 @@ from torchlike._base.dtypes import from_np, int64
 from torchlike._decl.op import op
 from torchlike._decl.words import aten, spelled
 from torchlike._executor.sparse import Wanted
-from torchlike._ops import _overflow
+from torchlike._ops import _composed, _overflow
 from torchlike._ops._elementwise import widely
 from torchlike._ops.shape import cast
 
@@ -301,7 +301,7 @@ def gather(self, dim, index, sparse_grad):
 
 @op("take_along_dim(Tensor self, Tensor indices, int dim) -> Tensor", variants="", node="GatherBackward",
     saved={"dim": "dim", "index": "indices", "self?": "self", "sparse_grad": lambda: False,
-           "~indices": "indices"}, aten={"out": None})  # fmt: skip
+           "~indices": "indices"}, aten={"out": None, "calls": _composed.take_along_dim})  # fmt: skip
 def take_around(self, indices, dim):
     """As ``gather``, with indices taken modulo the length."""
     n = self.shape[dim] if self.ndim else 1

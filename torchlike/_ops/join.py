@@ -7,6 +7,7 @@ from torchlike._base import result_layouts
 from torchlike._base.dims import wrap_dim, wrap_dims
 from torchlike._decl.op import op
 from torchlike._decl.words import aten
+from torchlike._ops import _composed
 from torchlike._ops._elementwise import no_derivative
 
 
@@ -210,7 +211,7 @@ def _counts(self, dims):
     return (1,) * (len(self.shape) - len(dims)) + dims
 
 
-@op("tile(Tensor self, SymInt[] dims) -> Tensor", aten={"out": None}, node="RepeatBackward",
+@op("tile(Tensor self, SymInt[] dims) -> Tensor", aten={"out": None, "calls": _composed.tile}, node="RepeatBackward",
     saved={"repeats": lambda self_aval, dims: _counts(self_aval, dims),
            "self_sym_sizes": "self_sym_sizes"})  # fmt: skip
 def tile(self, dims):

@@ -8,6 +8,7 @@ from jax import lax
 
 from torchlike._base import result_layouts
 from torchlike._decl.op import op
+from torchlike._ops import _composed
 from torchlike._ops._axes import is_floating
 from torchlike._ops._cholesky import cholesky_factor, cholesky_jvp, cholesky_vjp, reached
 from torchlike._ops._cofactors import cofactors
@@ -62,6 +63,7 @@ def _singular_inverse(name):
 
 @op(
     "linalg_inv(Tensor A) -> Tensor",
+    aten={"calls": _composed.inv},
     variants="out",
     node="LinalgInvExBackward",
     check=_singular_inverse("linalg.inv"),
@@ -133,7 +135,7 @@ def _determinant(schema, variants):
         "self": lambda grad, self: _det_vjp(grad, self),
     }
     saved = {f"{name}!": None, "A": name, "result!": "result"}
-    facts = None if "out" in variants else {"out": None}
+    facts = {"calls": _composed.det} if "out" in variants else {"out": None, "calls": _composed.det}
     return op(schema, variants=variants, node="LinalgDetBackward", vjp={name: formula[name]}, saved=saved, aten=facts)(
         kernel
     )
@@ -152,7 +154,8 @@ def _slogdet(a):
     return (sign if jnp.iscomplexobj(sign) else jnp.where(jnp.isnan(log), 0, sign)), log
 
 
-@op("linalg_slogdet(Tensor A) -> (Tensor sign, Tensor logabsdet)", variants="out", saved="A! sign!")
+@op("linalg_slogdet(Tensor A) -> (Tensor sign, Tensor logabsdet)", variants="out", saved="A! sign!",
+    aten={"calls": _composed.slogdet})  # fmt: skip
 def linalg_slogdet(A):
     """(sign, logabsdet): the sign of the determinant and the logarithm of its magnitude.
 
@@ -164,13 +167,15 @@ def linalg_slogdet(A):
 
 
 @op("slogdet(Tensor self) -> (Tensor sign, Tensor logabsdet)", node="LinalgSlogdetBackward",
+    aten={"calls": _composed.slogdet},
     variants="function method out", saved={"A": "self", "sign!": "sign", "self!": None})  # fmt: skip
 def slogdet(self):
     """(sign, logabsdet) of the determinant; another name of ``torch.linalg.slogdet``."""
     return _slogdet(self)
 
 
-@op("logdet(Tensor self) -> Tensor", aten={"out": None}, node="WhereBackward", saved={"self!": None})
+@op("logdet(Tensor self) -> Tensor", aten={"out": None, "calls": _composed.logdet}, node="WhereBackward",
+    saved={"self!": None})  # fmt: skip
 def logdet(self):
     """The logarithm of the determinant; NaN where that is negative.
 
@@ -228,6 +233,7 @@ def _singular_system(A, B, left, check_errors=True):
 
 @op(
     "linalg_solve(Tensor A, Tensor B, *, bool left=True) -> Tensor",
+    aten={"calls": _composed.solve},
     variants="out",
     node="LinalgSolveExBackward",
     check=_singular_system,
@@ -337,6 +343,7 @@ def _not_positive(name):
 
 @op(
     "linalg_cholesky(Tensor self, *, bool upper=False) -> Tensor",
+    aten={"calls": _composed.cholesky},
     variants="out",
     node="LinalgCholeskyExBackward",
     check=_not_positive("linalg.cholesky"),
@@ -568,7 +575,8 @@ def linalg_matrix_exp(self):
     return _exp(self)
 
 
-@op("matrix_exp(Tensor self) -> Tensor", aten={"out": None}, node="LinalgMatrixExpBackward")
+@op("matrix_exp(Tensor self) -> Tensor", aten={"out": None, "calls": _composed.matrix_exp},
+    node="LinalgMatrixExpBackward")  # fmt: skip
 def matrix_exp(self):
     """The exponential of square matrices; another name of ``torch.linalg.matrix_exp``."""
     return _exp(self)

@@ -5,6 +5,7 @@ from jax import lax
 
 from torchlike._base import result_layouts
 from torchlike._decl.op import op
+from torchlike._ops import _composed
 from torchlike._ops._square import (
     demand_pivots,
     diagonal,
@@ -54,6 +55,7 @@ def _zero_pivot(name):
 
 @op(
     "linalg_lu_factor(Tensor A, *, bool pivot=True) -> (Tensor LU, Tensor pivots)",
+    aten={"calls": _composed.lu_factor},
     node="LinalgLuFactorExBackward",
     variants="out",
     nondiff=(1,),

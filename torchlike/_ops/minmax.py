@@ -6,6 +6,7 @@ from jax import lax
 from torchlike._base.dims import broadcast_shapes
 from torchlike._decl.op import op, reduction
 from torchlike._decl.words import aten, spelled
+from torchlike._ops import _composed
 from torchlike._ops._axes import axes_of, axis_of, is_floating, reduced_axis, refuse
 from torchlike._ops._elementwise import ties_share
 
@@ -139,7 +140,7 @@ def max(self):
 
 
 @op("max.other(Tensor self, Tensor other) -> Tensor",
-    aten={"out": "out"}, dtype="promote", node="MaximumBackward", strides=True,
+    aten={"out": "out", "calls": _composed.maximum}, dtype="promote", node="MaximumBackward", strides=True,
     variants="function method out", vjp=ties_share(jnp.less, jnp.greater), jvp=_pair_jvp(jnp.greater))  # fmt: skip
 def max_other(self, other):
     return _pair(self, other, jnp.maximum)
@@ -175,7 +176,7 @@ def min(self):
 
 
 @op("min.other(Tensor self, Tensor other) -> Tensor",
-    aten={"out": "out"}, dtype="promote", node="MinimumBackward", strides=True,
+    aten={"out": "out", "calls": _composed.minimum}, dtype="promote", node="MinimumBackward", strides=True,
     variants="function method out", vjp=ties_share(jnp.greater, jnp.less), jvp=_pair_jvp(jnp.less))  # fmt: skip
 def min_other(self, other):
     return _pair(self, other, jnp.minimum)

@@ -9,6 +9,7 @@ from jax import lax
 from torchlike._base import result_layouts
 from torchlike._base.dtypes import from_np, int64
 from torchlike._decl.op import op
+from torchlike._ops import _composed
 
 # Windows with more elements than this are reduced by jax instead of one slice after another.
 _UNROLLED = 32
@@ -269,7 +270,7 @@ def _declare(n):
         node=f"MaxPool{n}DWithIndicesBackward" if n > 1 else "SqueezeBackward1",
         vjp={"self": backward},
         nondiff=(1,),
-        aten={"out": "out out indices" if n > 1 else None},
+        aten={"out": "out out indices"} if n > 1 else {"out": None, "calls": _composed.max_pool1d},
         layout=result_layouts.suggested,
         saved=_SAVED if n > 1 else {"dim": lambda: -2 % 2**64, "self!": None},
         backward=None if n == 1 else (

@@ -11,6 +11,7 @@ from torchlike._base.result_layouts import interleaved
 from torchlike._decl import rules
 from torchlike._decl.op import op
 from torchlike._decl.words import aten, unseen
+from torchlike._ops import _composed
 from torchlike._ops._axes import is_floating, refuse, type_name
 from torchlike._ops._elementwise import is_reduced, rounded_product
 from torchlike._ops.matmul import demand_same, precision, product
@@ -20,6 +21,7 @@ from torchlike._ops.matmul import demand_same, precision, product
 
 @product(
     "inner(Tensor self, Tensor other) -> Tensor",
+    aten={"calls": _composed.inner},
     node="ViewBackward",
     saved="",
     autocast="inner",
@@ -104,6 +106,7 @@ def ger(self, vec2):
 
 @product(
     "tensordot(Tensor self, Tensor other, int[] dims_self, int[] dims_other) -> Tensor",
+    aten={"calls": _composed.tensordot},
     node="ViewBackward",
     variants="function",
     saved="",
@@ -134,6 +137,7 @@ def tensordot(self, other, dims_self, dims_other):
 
 
 @op("kron(Tensor self, Tensor other) -> Tensor", dtype="promote", node="UnsafeViewBackward", layout=interleaved,
+    aten={"calls": _composed.kron},
     out="cast", variants="function method out", saved="~self ~other")  # fmt: skip
 def kron(self, other):
     """The Kronecker product: every element of the first times the whole second.
@@ -170,7 +174,7 @@ def _same_rank(name, a, b):
 
 
 @op("cross(Tensor self, Tensor other, int? dim=None) -> Tensor", node="LinalgCrossBackward",
-    variants="function method out", autocast={"cuda": "promote"})  # fmt: skip
+    aten={"calls": _composed.cross}, variants="function method out", autocast={"cuda": "promote"})  # fmt: skip
 def cross(self, other, dim):
     """The cross product along ``dim``, by default the first dimension of length 3; others are broadcast.
 
@@ -203,6 +207,7 @@ def linalg_cross(self, other, dim):
 
 @op(
     "linalg_vecdot(Tensor x, Tensor y, *, int dim=-1) -> Tensor",
+    aten={"calls": _composed.vecdot},
     node="SumBackward1",
     variants="out",
     autocast="lower_precision_fp",

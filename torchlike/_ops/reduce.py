@@ -10,6 +10,7 @@ from torchlike._base.dtypes import from_np
 from torchlike._decl.op import reduction
 from torchlike._decl.rules import total as total_of
 from torchlike._decl.words import aten, spelled
+from torchlike._ops import _composed
 from torchlike._ops._axes import axes_of, cast, count, is_floating, reduced_axis, spread
 from torchlike._ops._elementwise import demand, per
 from torchlike._ops.shape import cast as cast_to
@@ -154,6 +155,7 @@ def nansum(self, dim, keepdim, dtype):
 
 @reduction(
     "nanmean(Tensor self, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor",
+    aten={"calls": _composed.nanmean},
     out="cast widens",
     node="DivBackward",
     vjp={"self": lambda grad, self, dim, keepdim: _nanmean_vjp(grad, self, dim, keepdim)},

@@ -13,6 +13,7 @@ from torchlike._base.result_layouts import differences
 from torchlike._decl.op import op
 from torchlike._decl.rules import common_dtype
 from torchlike._decl.words import aten
+from torchlike._ops import _composed
 from torchlike._ops._axes import axis_of, cast, is_floating, put_along, refuse
 from torchlike._ops._elementwise import kind, widely
 
@@ -168,6 +169,7 @@ def cummin(self, dim):
 
 @op(
     "diff(Tensor self, int n=1, int dim=-1, Tensor? prepend=None, Tensor? append=None) -> Tensor",
+    aten={"calls": _composed.diff},
     out="cast",
     dtype="promote",
     node="SubBackward",

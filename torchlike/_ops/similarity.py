@@ -6,6 +6,7 @@ import numpy as np
 from torchlike._base.dims import wrap_dim
 from torchlike._base.dtypes import get_default_dtype
 from torchlike._decl.op import op
+from torchlike._ops import _composed
 from torchlike._ops._elementwise import broadcast, direction, scalar_name
 from torchlike._ops.distance import norm_along, vector_norm
 from torchlike._ops.loss import by_reduction, positive_part, raised
@@ -15,7 +16,7 @@ _norm_back = vector_norm.formulas["self",]
 
 @op(
     "cosine_similarity(Tensor x1, Tensor x2, int dim=1, float eps=1e-08) -> Tensor",
-    aten={"out": None},
+    aten={"out": None, "calls": _composed.cosine_similarity},
     node="SumBackward1",
     dtype="promote",
     variants="function",
@@ -55,7 +56,7 @@ def _distance_back(grad, x1, x2, result, p, eps, keepdim):
 
 @op(
     "pairwise_distance(Tensor x1, Tensor x2, float p=2., float eps=1e-06, bool keepdim=False) -> Tensor",
-    aten={"out": None},
+    aten={"out": None, "calls": _composed.pairwise_distance},
     static="p",
     variants="function",
     node="NormBackward1",
@@ -109,7 +110,8 @@ def _triplet(swap, suffix):
 triplet_margin_loss = {False: _triplet(False, ""), True: _triplet(True, "_swap")}
 
 
-@op("pdist(Tensor self, float p=2.) -> Tensor", aten={"out": None}, static="p", variants="function",
+@op("pdist(Tensor self, float p=2.) -> Tensor", static="p", variants="function",
+    aten={"out": None, "calls": _composed.pdist},
     vjp={"self": lambda grad, self, result, p: _pdist_back(grad, self, result, p)},
     autocast={"cuda": "fp32"})  # fmt: skip
 def pdist(self, p):

@@ -10,6 +10,7 @@ from torchlike._base.result_layouts import first_last, like_first
 from torchlike._decl import rules
 from torchlike._decl.op import op, reduction
 from torchlike._decl.words import aten, spelled
+from torchlike._ops import _composed
 from torchlike._ops._axes import axis_of, is_floating, put_along, refuse
 from torchlike._ops._elementwise import demand_real, is_reduced, round_to
 
@@ -64,7 +65,8 @@ def sort_stable(self, stable, dim, descending):
     return _sorted(self, dim, descending)
 
 
-@reduction("argsort(Tensor self, int dim=-1, bool descending=False) -> Tensor", aten={"out": None},
+@reduction("argsort(Tensor self, int dim=-1, bool descending=False) -> Tensor",
+           aten={"out": None, "calls": _composed.argsort},
            vjp={}, layout=like_first,
            variants="function method")  # fmt: skip
 def argsort(self, dim, descending):
@@ -78,12 +80,13 @@ def argsort(self, dim, descending):
 
 
 @reduction("argsort.stable(Tensor self, *, bool stable, int dim=-1, bool descending=False) -> Tensor", vjp={},
-           variants="function method", layout=like_first)  # fmt: skip
+           aten={"calls": _composed.argsort_stable}, variants="function method", layout=like_first)  # fmt: skip
 def argsort_stable(self, stable, dim, descending):
     return _sorted(self, dim, descending)[1]
 
 
 @op("msort(Tensor self) -> Tensor", node="SortBackward", variants="function method out", layout=like_first,
+    aten={"calls": _composed.msort},
     saved={"dim": lambda: 0, "self_sym_sizes": "self_sym_sizes", "~self": "self"})  # fmt: skip
 def msort(self):
     """The elements sorted along the first dimension.

@@ -11,6 +11,7 @@ from torchlike._base.dims import broadcast_shapes
 from torchlike._base.dtypes import from_np
 from torchlike._decl import rules
 from torchlike._decl.op import op
+from torchlike._ops import _composed
 from torchlike._ops._square import (
     _LinAlgError,
     adjoint,
@@ -95,8 +96,8 @@ def linalg_qr(A, mode):
     return _r_alone(A) if mode == "r" else _qr(A, mode == "complete")
 
 
-@op("qr(Tensor self, bool some=True) -> (Tensor Q, Tensor R)", aten={"out": "Q"}, node="LinalgQrBackward",
-    variants="function method out",
+@op("qr(Tensor self, bool some=True) -> (Tensor Q, Tensor R)", node="LinalgQrBackward",
+    variants="function method out", aten={"out": "Q", "calls": _composed.qr},
     saved={"Q!": "Q", "R!": "R", "mode": lambda some: "reduced" if some else "complete", "~self": "self"},
     autocast={"cpu": "fp32"},
     columns=(0, 1))  # fmt: skip
@@ -333,15 +334,13 @@ def _eigh_vjp(grads, values, vectors):
 
 @op(
     'linalg_eigh(Tensor self, str UPLO="L") -> (Tensor eigenvalues, Tensor eigenvectors)',
-    variants="out",
+    aten={"calls": _composed.eigh}, variants="out", autocast={"cpu": "fp32"}, columns=(1,),
     vjp={
         "self": rules.checked(
             lambda grads, eigenvalues, eigenvectors: _eigh_vjp(grads, eigenvalues, eigenvectors), _phase("linalg_eigh")
         )
     },
-    autocast={"cpu": "fp32"},
-    columns=(1,),
-)
+)  # fmt: skip
 def linalg_eigh(self, UPLO):
     """(eigenvalues, eigenvectors) of Hermitian matrices, in ascending order; only one triangle is read.
 
@@ -353,7 +352,7 @@ def linalg_eigh(self, UPLO):
 
 
 @op("linalg_eigvalsh(Tensor self, str UPLO=\"L\") -> Tensor",
-    variants="out", node="LinalgEighBackward",
+    variants="out", node="LinalgEighBackward", aten={"calls": _composed.eigvalsh},
     vjp={"self": lambda grad, self, UPLO: _eigvalsh_vjp(grad, self, UPLO)},
     saved={"eigenvalues": "result", "result!": None, "~self": "self"}, autocast={"cpu": "fp32"})  # fmt: skip
 def linalg_eigvalsh(self, UPLO):
@@ -421,7 +420,7 @@ def linalg_eig(self):
 
 
 @op("linalg_eigvals(Tensor self) -> Tensor", out="cast safely eigenvalues", variants="out", node="LinalgEigBackward",
-    check=_eig_finite,
+    check=_eig_finite, aten={"calls": _composed.eigvals},
     vjp={"self": lambda grad, self: _eigvals_vjp(grad, self)},
     saved={"eigenvalues": "result", "result!": None, "~self": "self"}, autocast={"cpu": "fp32"})  # fmt: skip
 def linalg_eigvals(self):
