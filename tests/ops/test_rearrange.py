@@ -445,6 +445,7 @@ def test_growing_in_programs():
     assert torchlike.compile(alone, fullgraph=True)(x).tolist() == [5.0, 5.0, 5.0]
     with pytest.raises(NotImplementedError, match="clone"):
         jax.jit(to_jax(lambda x: grown(x, x * 2)))(jnp.ones(3))
+    assert jax.jit(to_jax(alone))(jnp.ones(3)).tolist() == [5.0, 5.0, 5.0]
 
 
 def test_set_shares_storage():

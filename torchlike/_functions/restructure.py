@@ -163,8 +163,7 @@ def resize_(self, *sizes, size=None, memory_format=None):
     """This tensor with another size over the same storage, which grows (by zeros) where it must.
 
     Other tensors over that storage see what is written to the part they show, and are seen. RuntimeError where numpy
-    sees the memory, or where such a storage would grow a second time. ``memory_format``: of the strides over the
-    elements as they lie.
+    sees the memory. ``memory_format``: of the strides over the elements as they lie.
     """
     if memory_format is preserve_format:
         raise RuntimeError("Unsupported memory formatPreserve")

@@ -345,7 +345,8 @@ def tanhshrink(self):
     return x - jnp.tanh(x)
 
 
-@op("log_sigmoid(Tensor self) -> Tensor", variants="", node="LogSigmoidBackward", aten={"calls": _composed.log_sigmoid},
+@op("log_sigmoid(Tensor self) -> Tensor", variants="", node="LogSigmoidBackward",
+    aten={"out": "out", "calls": _composed.log_sigmoid},
     vjp={"self": lambda grad, self: _wide(lambda x, g: g * lax.logistic(-x), self, grad)})  # fmt: skip
 def log_sigmoid(self):
     demand("log_sigmoid_cpu", self, "f")
@@ -353,7 +354,6 @@ def log_sigmoid(self):
 
 
 # ----- with weights, noise or halves -----
-
 
 def _prelu_weight(self, weight):
     """``weight`` shaped to broadcast along the channels of ``self``, after PyTorch's checks."""

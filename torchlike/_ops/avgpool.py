@@ -79,8 +79,8 @@ _SQUEEZED = {"dim": lambda: -2 % 2**64, "self!": None}  # in one dimension PyTor
 
 
 @op("avg_pool1d(Tensor self, int[1] kernel_size, int[1] stride=[], int[1] padding=0, bool ceil_mode=False, "
-    "bool count_include_pad=True) -> Tensor", variants="function", node="SqueezeBackward1",
-    aten={"calls": _composed.avg_pool1d}, saved=_SQUEEZED, layout=result_layouts.suggested_rows)  # fmt: skip
+    "bool count_include_pad=True) -> Tensor", variants="function", node="SqueezeBackward1", saved=_SQUEEZED,
+    aten={"out": "out", "calls": _composed.avg_pool1d}, layout=result_layouts.suggested_rows)  # fmt: skip
 def avg_pool1d(self, kernel_size, stride, padding, ceil_mode, count_include_pad):
     """The mean of every window of the last dimension of [N, C, L] or [C, L].
 

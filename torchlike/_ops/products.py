@@ -106,7 +106,7 @@ def ger(self, vec2):
 
 @product(
     "tensordot(Tensor self, Tensor other, int[] dims_self, int[] dims_other) -> Tensor",
-    aten={"calls": _composed.tensordot},
+    aten={"out": "out", "calls": _composed.tensordot},
     node="ViewBackward",
     variants="function",
     saved="",

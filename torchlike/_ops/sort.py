@@ -79,8 +79,9 @@ def argsort(self, dim, descending):
     return _sorted(self, dim, descending)[1]
 
 
-@reduction("argsort.stable(Tensor self, *, bool stable, int dim=-1, bool descending=False) -> Tensor", vjp={},
-           aten={"calls": _composed.argsort_stable}, variants="function method", layout=like_first)  # fmt: skip
+@reduction("argsort.stable(Tensor self, *, bool stable, int dim=-1, bool descending=False) -> Tensor",
+           aten={"out": "stable_out", "calls": _composed.argsort_stable}, vjp={},
+           variants="function method", layout=like_first)  # fmt: skip
 def argsort_stable(self, stable, dim, descending):
     return _sorted(self, dim, descending)[1]
 

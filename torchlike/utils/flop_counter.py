@@ -40,7 +40,7 @@ def register_flop_formula(targets: Any, get_raw: bool = False) -> Callable[[Call
         ValueError: a target is no packet. RuntimeError: it has a formula already.
 
     >>> import torchlike as torch
-    >>> @register_flop_formula(torch.ops.aten.cdist)
+    >>> @register_flop_formula(torch.ops.aten._cdist_forward)
     ... def cdist(x, y, *args, out_shape=None, **kwargs):
     ...     return 3 * out_shape.numel() * x[-1]
     >>> with FlopCounterMode(display=False) as counter:

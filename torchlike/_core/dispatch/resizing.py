@@ -14,6 +14,7 @@ from torchlike._core.tensor.mutation import become, reshape
 from torchlike._core.tensor.shared_memory import demand_resizable, lie_together
 from torchlike._core.tensor.storage import Outer
 from torchlike._executor.references import KNOWN
+from torchlike._executor.spread import Abstract
 from torchlike._ops import pad as pads
 from torchlike._ops import view as views
 
@@ -47,6 +48,9 @@ def resize(t: Tensor, shape: Shape, strides: tuple[int, ...]) -> None:
         reshape(t, call_view(views.as_strided, (t.detach(),), layout)._view)
 
 
+_EMPTY = Outer, Abstract  # no numbers
+
+
 def _is_held(t: Tensor, storage: Storage) -> bool:
     """Whether somebody else may show the storage of ``t``."""
     if state.capture is not None:
@@ -54,7 +58,7 @@ def _is_held(t: Tensor, storage: Storage) -> bool:
             state.capture.refuse("makes a tensor larger than the storage that others show too")
         return False
     of_t = KNOWN + 1 + (t._vc is storage)  # one more for the caller's variable
-    return storage.shared or (getrefcount(storage) > of_t and storage.form.__class__ is not Outer)
+    return storage.shared or (getrefcount(storage) > of_t and storage.form.__class__ not in _EMPTY)
 
 
 def _grow(t: Tensor, count: int) -> None:

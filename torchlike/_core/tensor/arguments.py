@@ -20,6 +20,7 @@ from torchlike._base.state import state
 from torchlike._core.tensor.size import Size
 from torchlike._core.tensor.struct_sequence import struct_sequence
 from torchlike._core.tensor.tensor import Tensor, fresh, value_of
+from torchlike._decl.op import Op
 from torchlike._executor.pending import as_numpy
 
 if TYPE_CHECKING:
@@ -72,8 +73,8 @@ def no_tensor(function: str, name: str | None, position: int | None, x: Any) -> 
 def demand_no_bools(op: Kernel, inputs: tuple[Any, ...], static: tuple[Any, ...]) -> None:
     """Refuse a bool where ``op`` takes tensors alone: of other numbers jax's value says in the kernel what they are."""
     declared = op.declaration
-    if op is not declared and op is not declared.inplace:
-        return  # derived, of what a call was given
+    if not isinstance(declared, Op) or (op is not declared and op is not declared.inplace):
+        return  # derived or mapped, of what a call was given
     spans = declared.spans(static)
     for arg in declared.dynamic:
         if arg.is_tensor and arg.name not in declared.numbers:

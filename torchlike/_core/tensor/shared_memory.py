@@ -29,7 +29,7 @@ from torchlike._base.layout import Layout, contiguous_strides, is_dense, is_disj
 from torchlike._base.state import state
 from torchlike._core.tensor import views
 from torchlike._core.tensor.host_memory import LOCK, HostMemory, on_host, root_of
-from torchlike._core.tensor.storage import SHARING, Storage
+from torchlike._core.tensor.storage import SHARING, Outgrown, Storage
 from torchlike._executor.immediate import put_beside
 from torchlike._executor.pending import Array, Pending, settled, trace_state_clean
 from torchlike._executor.recorded import Recorder
@@ -345,14 +345,14 @@ def adopt(storage: Storage, memory: HostMemory) -> None:
 def lie_together(storage: Storage, larger: Storage) -> None:
     """Let a storage have its numbers where those of a new, larger one begin: what is written to either is in both.
 
-    Those that lie together with it already, because it grew before, come along.
+    Those that lie together with it already, because it grew before, come along. Where numpy's memory cannot be had, the
+    smaller one can be read no more.
     """
     values = [(s, settled(s.value)) for s in (*_together(storage), larger)]
     if not (_plain_here() and all([on_host(v) for _, v in values])):
-        raise NotImplementedError(
-            "resize_() of a tensor whose storage others show, to more than the storage holds, needs tensors on the CPU "
-            "outside of what jax traces: clone() the tensor first"
-        )
+        storage.value = Outgrown(storage.form)
+        storage.epoch += 1
+        return
     memory = HostMemory.new(values[-1][1].nbytes)
     memory.put(values[-1][1], larger.strides)
     memory.group = [weakref.ref(s) for s, _ in values]

@@ -121,7 +121,7 @@ class Freed:
     __slots__ = ("shape", "dtype", "sharding")
 
     def __init__(self, value: Any) -> None:
-        self.shape, self.dtype, self.sharding = value.shape, value.dtype, value.sharding
+        self.shape, self.dtype, self.sharding = value.shape, value.dtype, getattr(value, "sharding", None)
 
     @property
     def __jax_array__(self) -> Any:  # what jax looks for first when it is given an unknown object
@@ -132,6 +132,19 @@ class Freed:
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
         return self.__jax_array__
+
+
+class Outgrown(Freed):
+    """Stands for the value of a storage that a tensor has outgrown, where both cannot have the same memory."""
+
+    __slots__ = ()
+
+    @property
+    def __jax_array__(self) -> Any:
+        raise NotImplementedError(
+            f"this tensor of shape {list(self.shape)} shows a storage that another tensor outgrew by resize_() or "
+            "out=: they share memory only on the CPU and outside of what jax traces; clone() what grows before"
+        )
 
 
 class Outer:
