@@ -219,6 +219,21 @@ def test_logit_has_an_infinite_slope_at_both_zeros(eps):
     agree(slopes)
 
 
+@pytest.mark.parametrize("exponent", [200, -200, 127, 128, 1000, 2**31, -(2**31), 2**40])
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+def test_ldexp_of_large_integers(dtype, exponent):
+    """XLA takes what is subnormal for 0."""
+
+    def scaled(t):
+        x = t.tensor([0.0, 1e-4, 1.0, 1e4], dtype=getattr(t, dtype))
+        return t.ldexp(x, t.tensor(exponent)), t.ldexp(x, t.tensor([exponent] * 4))
+
+    ours, theirs = ([y.numpy() for y in scaled(t)] for t in (torchlike, torch))
+    for a, b in zip(ours, theirs, strict=True):
+        tiny = np.finfo(b.dtype).tiny
+        np.testing.assert_array_equal(np.where(np.abs(a) < tiny, 0, a), np.where(np.abs(b) < tiny, 0, b))
+
+
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_zeta_and_ldexp_at_the_ends(dtype):
     s = np.array([127, 127, 3, 3, 2.5, 1e5, 1e5, 1e5, 1e5, 2, 2.5, 2, np.inf, 3, np.nan, 1001])

@@ -90,6 +90,16 @@ def int_to_float(bound: dict[str, Any], names: Iterable[str], avals: Mapping[str
     _cast(bound, names, dtype)
 
 
+def first_to_float(bound: dict[str, Any], names: Iterable[str], avals: Mapping[str, Any]) -> None:
+    """As ``int_to_float``, but a second tensor of integers, which is an exponent, stays what it is."""
+    first, second = names = list(names)
+    whole = jnp.issubdtype(bound[second].dtype, jnp.integer)
+    other = bound[second]
+    int_to_float(bound, names, avals)
+    if whole:
+        bound[second] = other
+
+
 def _floats_of(count: int | None) -> Policy:
     """As ``promote``, after integers and bools among the first ``count`` tensors became floats by themselves."""
 
@@ -131,7 +141,7 @@ def same(bound: dict[str, Any], names: Iterable[str], avals: Mapping[str, Any]) 
 POLICIES: dict[str, Policy] = {
     "promote": promote, "int_to_float": int_to_float, "bool_to_int": bool_to_int, "same": same,
     "promote_types": promote_types, "of_quotient": of_quotient, "each_int_to_float": _floats_of(None),
-    "first_int_to_float": _floats_of(1),
+    "first_int_to_float": _floats_of(1), "first_to_float": first_to_float,
 }  # fmt: skip
 
 

@@ -5,7 +5,7 @@ Each function is ``aten={"calls": ...}`` of the declaration that refers to it: (
 
 from __future__ import annotations
 
-from math import inf, nan, prod
+from math import inf, nan, pi, prod
 from typing import Any
 
 import torchlike._base.dtypes as dtypes
@@ -246,6 +246,85 @@ def cosine_similarity(aten: Any, x1: Any, x2: Any, dim: int, eps: float) -> Any:
     lengths = [aten["clamp_min_.Tensor"](n, least) for n in lengths]
     first, second = (aten["div.Tensor"](x, n) for x, n in zip((x1, x2), lengths, strict=True))
     return aten["sum.dim_IntList"](aten["mul.Tensor"](first, second), [dim])
+
+
+# -- losses, not reduced -----------------------------------------------------------------------------
+
+
+def l1_loss(aten: Any, self: Any, target: Any) -> Any:
+    return aten.abs(aten["sub.Tensor"](self, target))
+
+
+def kl_div(aten: Any, self: Any, target: Any) -> Any:
+    product = aten["mul.Tensor"](target, self)
+    return aten["sub.Tensor"](aten["xlogy.Tensor"](target, target), product)
+
+
+def margin_ranking_loss(aten: Any, input1: Any, input2: Any, target: Any, margin: float) -> Any:
+    gap = aten["sub.Tensor"](input1, input2)
+    product = aten["mul.Tensor"](aten.neg(target), gap)
+    return aten.clamp_min_(aten["add.Scalar"](product, margin), 0)
+
+
+def _less(aten: Any, number: float, t: Any) -> Any:
+    """``number - t``."""
+    return aten["sub_.Tensor"](aten["fill_.Scalar"](aten.empty_like(t), number), t)
+
+
+def hinge_embedding_loss(aten: Any, self: Any, target: Any, margin: float) -> Any:
+    zeros = aten.zeros_like(self)
+    near = aten.clamp_min_(_less(aten, margin, self), 0)
+    first = aten["where.self"](aten["ne.Scalar"](target, 1), near, zeros)
+    second = aten["where.self"](aten["ne.Scalar"](target, -1), self, zeros)
+    return aten["add.Tensor"](first, second)
+
+
+def cosine_embedding_loss(aten: Any, input1: Any, input2: Any, target: Any, margin: float) -> Any:
+    dim, least = [target.ndim], 9.999999960041972e-13  # 1e-12 of float32
+    dot = aten["sum.dim_IntList"](aten["mul.Tensor"](input1, input2), dim)
+    squares = [aten["sum.dim_IntList"](aten["mul.Tensor"](x, x), dim) for x in (input1, input2)]
+    lengths = aten.sqrt_(aten["mul.Tensor"](*[aten["add.Scalar"](x, least) for x in squares]))
+    cosine = aten["div.Tensor"](dot, lengths)
+    zeros = aten.zeros_like(cosine)
+    apart = _less(aten, 1, cosine)
+    near = aten.clamp_min_(aten["sub.Scalar"](cosine, margin), 0)
+    first = aten["where.self"](aten["eq.Scalar"](target, 1), apart, zeros)
+    second = aten["where.self"](aten["eq.Scalar"](target, -1), near, zeros)
+    return aten["add.Tensor"](first, second)
+
+
+def poisson_nll_loss(log_input: bool, full: bool, aten: Any, input: Any, target: Any, eps: float) -> Any:
+    if log_input:
+        product = aten["mul.Tensor"](target, input)
+        losses = aten["sub.Tensor"](aten.exp(input), product)
+    else:
+        logarithm = aten.log(aten["add.Scalar"](input, eps))
+        losses = aten["sub.Tensor"](input, aten["mul.Tensor"](target, logarithm))
+    if not full:
+        return losses
+    half = aten["mul.Scalar"](aten.log(aten["mul.Scalar"](target, 2 * pi)), 0.5)
+    stirling = aten["sub.Tensor"](aten["mul.Tensor"](target, aten.log(target)), target)
+    stirling = aten["add.Tensor"](stirling, half)
+    stirling = aten["masked_fill.Scalar"](stirling, aten["le.Scalar"](target, 1), 0)
+    return aten["add_.Tensor"](losses, stirling)
+
+
+def multilabel_soft_margin_loss(aten: Any, self: Any, target: Any, weight: Any) -> Any:
+    there = aten["mul.Tensor"](target, log_sigmoid(aten, self))
+    others = aten["rsub.Scalar"](target, 1)
+    absent = aten["mul.Tensor"](others, log_sigmoid(aten, aten.neg(self)))
+    losses = aten.neg(aten["add.Tensor"](there, absent))
+    losses = losses if weight is None else aten["mul.Tensor"](losses, weight)
+    return aten["div.Tensor"](aten["sum.dim_IntList"](losses, [self.ndim - 1]), self.shape[-1])
+
+
+def triplet_margin_loss(
+    swap: bool, aten: Any, anchor: Any, positive: Any, negative: Any, margin: float, p: float, eps: float
+) -> Any:
+    near = pairwise_distance(aten, anchor, positive, p, eps, False)
+    far = pairwise_distance(aten, anchor, negative, p, eps, False)
+    far = aten.minimum(far, pairwise_distance(aten, positive, negative, p, eps, False)) if swap else far
+    return aten.clamp_min(aten["sub.Tensor"](aten["add.Scalar"](near, margin), far), 0)
 
 
 # -- matrices ----------------------------------------------------------------------------------------

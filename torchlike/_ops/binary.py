@@ -221,7 +221,7 @@ _LOG2 = float(np.log(2.0))
 @pointwise(
     "ldexp.Tensor(Tensor self, Tensor other) -> Tensor",
     aten={"inplace": "", "out": "out"},
-    dtype="int_to_float",
+    dtype="first_to_float",
     numbers="",
     vjp={
         "self": lambda grad, other: grad * conj(aten.exp2(other)),
@@ -231,7 +231,22 @@ _LOG2 = float(np.log(2.0))
 def ldexp(self, other):
     """``input * 2 ** other``."""
     self, other = broadcast("ldexp", self, other)
+    if kind(other) == "i":
+        return _scaled_by_integers(self, other.astype(np.int32))  # as wide as C's, which PyTorch calls
     return widely(_scaled, self, other)
+
+
+def _scaled_by_integers(x, e):
+    """``x * 2 ** e`` in three factors, none of which is infinite or 0 where the product is neither."""
+    if jnp.iscomplexobj(x):
+        return x * power_of_two(e.astype(x.real.dtype))
+    wide = x.astype(jnp.promote_types(x.dtype, np.float32))
+    info = jnp.finfo(wide.dtype)
+    e = jnp.clip(e, info.minexp - info.maxexp - info.nmant, info.maxexp - info.minexp + info.nmant)
+    third = e // 3
+    for part in (third, third, e - 2 * third):
+        wide = wide * power_of_two(part.astype(wide.dtype))
+    return wide.astype(x.dtype)
 
 
 def _scaled(x, e):

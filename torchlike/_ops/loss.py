@@ -4,6 +4,7 @@ Where PyTorch composes a loss of other functions, users see the node of the last
 reductions of such a loss are three operators, one for each node name.
 """
 
+import functools
 import math
 
 import jax
@@ -15,6 +16,7 @@ from torchlike._base import result_layouts
 from torchlike._base.dtypes import get_default_dtype
 from torchlike._decl.op import op
 from torchlike._decl.words import aten, spelled, unseen
+from torchlike._ops import _composed
 from torchlike._ops._elementwise import broadcast, demand, kind, rounded_product, scalar_name, wide
 from torchlike._ops.cross_entropy import MEAN, NONE, SUM, reduce
 
@@ -310,11 +312,11 @@ def _shown(node, apart):
 
 
 def by_reduction(
-    schema, none, *, name=None, mean="MeanBackward", sum="SumBackward", apart="", formulas=None, **options
+    schema, none, *, name=None, mean="MeanBackward", sum="SumBackward", apart="", formulas=None, calls=None, **options
 ):
     """Declare the three reductions of ``kernel``, which gives unreduced losses; ``none`` is the node of
     those. ``apart``: the inputs that PyTorch's composition does not save itself; ``formulas``: what gives the
-    options of a reduction.
+    options of a reduction; ``calls``: the calls of aten that the unreduced losses are.
     """
     schema_name, _, rest = schema.partition("(")
 
@@ -342,11 +344,17 @@ def by_reduction(
                 saved=_shown(node, apart),
                 **{"layout": result_layouts.elementwise, **options},
                 **(formulas(r) if formulas else {}),
+                **({"aten": {"calls": functools.partial(_calls, calls, r)}} if calls else {}),
             )(reduced(r))  # fmt: skip
             for r, word, node in zip(REDUCTIONS, ("none", "mean", "sum"), (none, mean, sum), strict=True)
         )
 
     return declare
+
+
+def _calls(losses, reduction, aten, *arguments):
+    found = losses(aten, *arguments)
+    return found if reduction == NONE else aten.mean(found) if reduction == MEAN else aten.sum(found)
 
 
 def _l1_grad(grad, self, target, needs, reduction):
@@ -359,10 +367,6 @@ def _l1_grad(grad, self, target, needs, reduction):
     return grad, -grad if "target" in needs else None
 
 
-def _l1_calls(aten, losses, reduction):
-    return losses if reduction == NONE else aten.mean(losses) if reduction == MEAN else aten.sum(losses)
-
-
 @by_reduction(
     "l1_loss(Tensor self, Tensor target) -> Tensor",
     "AbsBackward",
@@ -372,8 +376,8 @@ def _l1_calls(aten, losses, reduction):
     formulas=lambda r: {
         "vjp": {"self, target": lambda grad, self, target, needs: _l1_grad(grad, self, target, needs, r)},
         "jvp": "kernel",
-        "aten": {"calls": lambda aten, self, target: _l1_calls(aten, aten.abs(aten["sub.Tensor"](self, target)), r)},
     },
+    calls=_composed.l1_loss,
 )
 def l1_loss(self, target):
     return modulus(jnp.subtract(*broadcast("l1_loss", self, target)))
@@ -397,7 +401,7 @@ def _kl_div(self, target):
 
 
 kl_div = by_reduction("kl_div(Tensor self, Tensor target) -> Tensor", "SubBackward", dtype="promote", autocast="fp32",
-                       layout=result_layouts.second_first)(_kl_div)  # fmt: skip
+                       layout=result_layouts.second_first, calls=_composed.kl_div)(_kl_div)  # fmt: skip
 
 
 @by_reduction(
@@ -414,7 +418,8 @@ def kl_div_log(self, target):
 
 
 @by_reduction("margin_ranking_loss(Tensor input1, Tensor input2, Tensor target, float margin=0.) -> Tensor",
-              "ClampMinBackward", dtype="promote", apart="input1 input2 target", autocast="fp32")  # fmt: skip
+              "ClampMinBackward", dtype="promote", apart="input1 input2 target", autocast="fp32",
+              calls=_composed.margin_ranking_loss)  # fmt: skip
 def margin_ranking_loss(input1, input2, target, margin):
     a, b, t = broadcast("margin_ranking_loss", input1, input2, target)
     if a.dtype == np.bool_:
@@ -428,7 +433,7 @@ def margin_ranking_loss(input1, input2, target, margin):
 
 @by_reduction("hinge_embedding_loss(Tensor self, Tensor target, float margin=1.) -> Tensor", "AddBackward",
     layout=result_layouts.second_first,
-              apart="self target", autocast="fp32")  # fmt: skip
+              apart="self target", autocast="fp32", calls=_composed.hinge_embedding_loss)  # fmt: skip
 def hinge_embedding_loss(self, target, margin):
     x, t = broadcast("hinge_embedding_loss", self, target)
     return jnp.where(t != 1, positive_part(_num(margin, x) - x), 0) + jnp.where(t != -1, x, 0)
@@ -441,6 +446,7 @@ def hinge_embedding_loss(self, target, margin):
     policy="input1 input2",
     autocast="fp32",
     apart="target",
+    calls=_composed.cosine_embedding_loss,
 )
 def cosine_embedding_loss(input1, input2, target, margin):
     a, b, t = input1, input2, target
@@ -472,6 +478,7 @@ def _poisson(name, node, log_input, full):
         dtype="first_int_to_float",
         autocast="fp32",
         apart="" if log_input else "input",
+        calls=functools.partial(_composed.poisson_nll_loss, log_input, full),
     )
     def poisson_nll_loss(input, target, eps):
         x, t = broadcast("poisson_nll_loss", input, target)
@@ -516,6 +523,7 @@ def gaussian_nll_loss(input, target, var, eps):
     "DivBackward",
     dtype="promote",
     autocast={"cuda": "fp32"},
+    calls=_composed.multilabel_soft_margin_loss,
 )
 def multilabel_soft_margin_loss(self, target, weight):
     demand("log_sigmoid_cpu", self, "f")

@@ -1,5 +1,7 @@
 """Distances and similarities of vectors, and the triplet loss made of them."""
 
+import functools
+
 import jax.numpy as jnp
 import numpy as np
 
@@ -89,6 +91,7 @@ def _triplet(swap, suffix):
         static="p",
         apart="anchor positive negative",
         autocast="fp32",
+        calls=functools.partial(_composed.triplet_margin_loss, swap),
     )
     def triplet_margin_loss(anchor, positive, negative, margin, p, eps):
         if not anchor.ndim == positive.ndim == negative.ndim:
