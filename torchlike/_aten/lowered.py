@@ -46,15 +46,6 @@ def rms_norm(input: Any, normalized_shape: list, weight: Any, eps: float | None)
 # -- products -------------------------------------------------------------------------------------------------------
 
 
-def _reshaped(t: Tensor, size: list) -> Tensor:
-    """``t.reshape(size)`` for what has the memory order of its shape, or a copy that has."""
-    if viewable(t, size):
-        return redispatch(_aten.view.default, t, size)
-    return redispatch(
-        _aten._unsafe_view.default, redispatch(_aten.clone.default, t, memory_format=contiguous_format), size
-    )
-
-
 @lowers("linear")
 def linear(input: Any, weight: Any, bias: Any) -> Any:
     if bias is None:
@@ -99,7 +90,7 @@ def _folded(t: Any, small: Any, transposed: bool) -> Any:
     """A product of a stack of matrices and one matrix or vector, as one product of matrices."""
     if transposed:
         small = small if small.ndim == 1 else redispatch(_aten.t.default, small)
-    flat = _reshaped(t, [math.prod(t.shape[:-1]), t.shape[-1]])
+    flat = CALLS.reshaped(t, [math.prod(t.shape[:-1]), t.shape[-1]])
     if small.ndim == 1:
         out = redispatch(_aten.mv.default, flat, small)
         return redispatch(_aten._unsafe_view.default, out, list(t.shape[:-1]))
@@ -118,7 +109,7 @@ def _batched(self: Any, other: Any) -> Any:
     stacks = []
     for t in (a, b):
         t = redispatch(_aten.expand.default, t, [*batch, *t.shape[-2:]])
-        stacks.append(_reshaped(t, [count, *t.shape[-2:]]))
+        stacks.append(CALLS.reshaped(t, [count, *t.shape[-2:]]))
     out = redispatch(_aten.bmm.default, *stacks)
     shape = [*batch, *([] if vector[0] else [a.shape[-2]]), *([] if vector[1] else [b.shape[-1]])]
     return redispatch(_aten._unsafe_view.default, out, shape)

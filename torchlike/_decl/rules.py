@@ -90,14 +90,13 @@ def int_to_float(bound: dict[str, Any], names: Iterable[str], avals: Mapping[str
     _cast(bound, names, dtype)
 
 
-def first_to_float(bound: dict[str, Any], names: Iterable[str], avals: Mapping[str, Any]) -> None:
-    """As ``int_to_float``, but a second tensor of integers, which is an exponent, stays what it is."""
-    first, second = names = list(names)
-    whole = jnp.issubdtype(bound[second].dtype, jnp.integer)
-    other = bound[second]
+def float_and_exponent(bound: dict[str, Any], names: Iterable[str], avals: Mapping[str, Any]) -> None:
+    """As ``int_to_float``, but a second tensor of integers, an exponent, stays what it is."""
+    _, second = names = list(names)
+    exponent = bound[second]
     int_to_float(bound, names, avals)
-    if whole:
-        bound[second] = other
+    if jnp.issubdtype(exponent.dtype, jnp.integer):
+        bound[second] = exponent
 
 
 def _floats_of(count: int | None) -> Policy:
@@ -141,7 +140,7 @@ def same(bound: dict[str, Any], names: Iterable[str], avals: Mapping[str, Any]) 
 POLICIES: dict[str, Policy] = {
     "promote": promote, "int_to_float": int_to_float, "bool_to_int": bool_to_int, "same": same,
     "promote_types": promote_types, "of_quotient": of_quotient, "each_int_to_float": _floats_of(None),
-    "first_int_to_float": _floats_of(1), "first_to_float": first_to_float,
+    "first_int_to_float": _floats_of(1), "float_and_exponent": float_and_exponent,
 }  # fmt: skip
 
 

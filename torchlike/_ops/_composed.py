@@ -5,14 +5,19 @@ Each function is ``aten={"calls": ...}`` of the declaration that refers to it: (
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import inf, nan, pi, prod
 from typing import Any
 
 import torchlike._base.dtypes as dtypes
 from torchlike._base.dims import broadcast_shapes, wrap_dims
-from torchlike._base.geometry import can_view
 
 ALPHA, SCALE = 1.6732632423543772848170429916717, 1.0507009873554804934193349852946  # of selu
+
+
+def renamed(name: str) -> Callable[..., Any]:
+    """One call of the same arguments, of another name."""
+    return lambda aten, *arguments: aten[name](*arguments)
 
 
 def selu(aten: Any, self: Any) -> Any:
@@ -49,14 +54,6 @@ def prelu(aten: Any, self: Any, weight: Any) -> Any:
 
 
 # -- comparisons -------------------------------------------------------------------------------------
-
-
-def maximum(aten: Any, self: Any, other: Any) -> Any:
-    return aten.maximum(self, other)
-
-
-def minimum(aten: Any, self: Any, other: Any) -> Any:
-    return aten.minimum(self, other)
 
 
 def isfinite(aten: Any, self: Any) -> Any:
@@ -120,13 +117,6 @@ def kron(aten: Any, self: Any, other: Any) -> Any:
     return aten._unsafe_view(aten["mul.Tensor"](left, right), [x * y for x, y in zip(a, b, strict=True)])
 
 
-def _as_matrix(aten: Any, t: Any, dims: list[int], shape: list[int]) -> Any:
-    moved = aten.permute(t, dims)
-    if can_view(moved._layout, tuple(shape)):
-        return aten.view(moved, shape)
-    return aten._unsafe_view(aten.packed(moved), shape)
-
-
 def tensordot(aten: Any, self: Any, other: Any, dims_self: Any, dims_other: Any) -> Any:
     left, right = wrap_dims(dims_self, self.ndim), wrap_dims(dims_other, other.ndim)
     for i, j in zip(left, right, strict=True):
@@ -138,8 +128,8 @@ def tensordot(aten: Any, self: Any, other: Any, dims_self: Any, dims_other: Any)
     columns = [j for j in range(other.ndim) if j not in right]
     size, kept = [self.shape[i] for i in rows], [other.shape[j] for j in columns]
     shared = prod([self.shape[i] for i in left])
-    first = _as_matrix(aten, self, [*rows, *dims_self], [prod(size), shared])
-    second = _as_matrix(aten, other, [*dims_other, *columns], [shared, prod(kept)])
+    first = aten.reshaped(aten.permute(self, [*rows, *dims_self]), [prod(size), shared])
+    second = aten.reshaped(aten.permute(other, [*dims_other, *columns]), [shared, prod(kept)])
     return aten.view(aten.mm(first, second), size + kept)
 
 
@@ -189,14 +179,6 @@ def adaptive_max_pool1d(aten: Any, self: Any, output_size: Any) -> Any:
     return aten["squeeze.dim"](values, -2), indices
 
 
-def adaptive_max_pool2d(aten: Any, self: Any, output_size: Any) -> Any:
-    return aten.adaptive_max_pool2d(self, output_size)
-
-
-def adaptive_max_pool3d(aten: Any, self: Any, output_size: Any) -> Any:
-    return aten.adaptive_max_pool3d(self, output_size)
-
-
 def max_unpool(aten: Any, self: Any, indices: Any, output_size: Any) -> Any:
     if len(output_size) == 1:
         columns = aten.unsqueeze(self, -1), aten.unsqueeze(indices, -1)
@@ -226,14 +208,6 @@ def vecdot(aten: Any, x: Any, y: Any, dim: int) -> Any:
         return aten.vdot(x, y)
     x = aten.clone(aten._conj(x)) if x.is_complex() else x
     return aten["sum.dim_IntList"](aten["mul.Tensor"](x, y), [dim])
-
-
-def pdist(aten: Any, self: Any, p: float) -> Any:
-    return aten._pdist_forward(self, p)
-
-
-def cdist(aten: Any, x1: Any, x2: Any, p: float, compute_mode: int | None) -> Any:
-    return aten._cdist_forward(x1, x2, p, compute_mode)
 
 
 def cosine_similarity(aten: Any, x1: Any, x2: Any, dim: int, eps: float) -> Any:
@@ -332,10 +306,6 @@ def triplet_margin_loss(
 
 def cross(aten: Any, self: Any, other: Any, dim: int | None) -> Any:
     return aten.linalg_cross(self, other, dim=self.shape.index(3) if dim is None else dim)
-
-
-def matrix_exp(aten: Any, self: Any) -> Any:
-    return aten.linalg_matrix_exp(self)
 
 
 def qr(aten: Any, self: Any, some: bool) -> Any:

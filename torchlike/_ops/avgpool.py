@@ -262,7 +262,8 @@ def _declare_adaptive_max(n):
     node, saved = f"AdaptiveMaxPool{n}DBackward", "result1 self!"
     if n == 1:
         node, saved = "SqueezeBackward1", _SQUEEZED
-    aten = {"own": True, "calls": getattr(_composed, f"adaptive_max_pool{n}d")}
+    calls = _composed.adaptive_max_pool1d if n == 1 else _composed.renamed(f"adaptive_max_pool{n}d")
+    aten = {"own": True, "calls": calls}
     settings = {"nondiff": (1,), "saved": saved, "autocast": _SPATIAL[n], "layout": _IMAGES[n], "aten": aten}
     return op(schema, variants="", node=node, vjp={"self": backward}, **settings)(adaptive)
 

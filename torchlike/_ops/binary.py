@@ -221,7 +221,7 @@ _LOG2 = float(np.log(2.0))
 @pointwise(
     "ldexp.Tensor(Tensor self, Tensor other) -> Tensor",
     aten={"inplace": "", "out": "out"},
-    dtype="first_to_float",
+    dtype="float_and_exponent",
     numbers="",
     vjp={
         "self": lambda grad, other: grad * conj(aten.exp2(other)),

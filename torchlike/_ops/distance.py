@@ -193,7 +193,7 @@ def renorm(self, p, dim, maxnorm):
 
 @op(
     "cdist(Tensor x1, Tensor x2, float p=2., int? compute_mode=None) -> Tensor",
-    aten={"out": None, "calls": _composed.cdist},
+    aten={"out": None, "calls": _composed.renamed("_cdist_forward")},
     static="p compute_mode",
     variants="",
     vjp={"x1, x2": lambda grad, x1, x2, result, p: _cdist_vjp(grad, x1, x2, result, p)},

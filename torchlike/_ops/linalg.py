@@ -575,7 +575,7 @@ def linalg_matrix_exp(self):
     return _exp(self)
 
 
-@op("matrix_exp(Tensor self) -> Tensor", aten={"out": None, "calls": _composed.matrix_exp},
+@op("matrix_exp(Tensor self) -> Tensor", aten={"out": None, "calls": _composed.renamed("linalg_matrix_exp")},
     node="LinalgMatrixExpBackward")  # fmt: skip
 def matrix_exp(self):
     """The exponential of square matrices; another name of ``torch.linalg.matrix_exp``."""

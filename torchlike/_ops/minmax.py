@@ -140,7 +140,7 @@ def max(self):
 
 
 @op("max.other(Tensor self, Tensor other) -> Tensor",
-    aten={"out": "out", "calls": _composed.maximum}, dtype="promote", node="MaximumBackward", strides=True,
+    aten={"out": "out", "calls": _composed.renamed("maximum")}, dtype="promote", node="MaximumBackward", strides=True,
     variants="function method out", vjp=ties_share(jnp.less, jnp.greater), jvp=_pair_jvp(jnp.greater))  # fmt: skip
 def max_other(self, other):
     return _pair(self, other, jnp.maximum)
@@ -176,7 +176,7 @@ def min(self):
 
 
 @op("min.other(Tensor self, Tensor other) -> Tensor",
-    aten={"out": "out", "calls": _composed.minimum}, dtype="promote", node="MinimumBackward", strides=True,
+    aten={"out": "out", "calls": _composed.renamed("minimum")}, dtype="promote", node="MinimumBackward", strides=True,
     variants="function method out", vjp=ties_share(jnp.greater, jnp.less), jvp=_pair_jvp(jnp.less))  # fmt: skip
 def min_other(self, other):
     return _pair(self, other, jnp.minimum)

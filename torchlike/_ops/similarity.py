@@ -114,7 +114,7 @@ triplet_margin_loss = {False: _triplet(False, ""), True: _triplet(True, "_swap")
 
 
 @op("pdist(Tensor self, float p=2.) -> Tensor", static="p", variants="function",
-    aten={"out": None, "calls": _composed.pdist},
+    aten={"out": None, "calls": _composed.renamed("_pdist_forward")},
     vjp={"self": lambda grad, self, result, p: _pdist_back(grad, self, result, p)},
     autocast={"cuda": "fp32"})  # fmt: skip
 def pdist(self, p):

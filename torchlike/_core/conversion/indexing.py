@@ -485,7 +485,8 @@ def _store(target: Tensor, new: Any) -> None:
     if CAPTURES:
         enter(storage)
     if not (storage.shared and steps and storage.written(target, new)):
-        new = complete(storage, new) if steps else new
+        if steps and storage.form.__class__ is not Array:
+            new = complete(storage, new)
         part = steps != () and large(storage)
         stored = part and overwrite(storage, _assigner(steps), (), (new, *ints))
         while not stored:  # until no other thread writes meanwhile

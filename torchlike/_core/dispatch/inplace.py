@@ -53,10 +53,10 @@ def call_inplace(op: Kernel, inputs: Inputs, static: Static) -> Tensor:
     if state.active:
         return walk(Call(op, INPLACE, inputs, static))
     for x in inputs:
-        kind = KIND.get(x.__class__)
-        if kind == 3:
+        cls = x.__class__
+        if cls is bool:
             demand_no_bools(op, inputs, static)
-        elif kind is None:
+        elif cls not in KIND:
             return walk(Call(op, INPLACE, inputs, static))
     target = inputs[0]
     record = check_writable(op.name, target, inputs)

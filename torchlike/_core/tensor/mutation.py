@@ -191,7 +191,8 @@ def write(t: Tensor, value: Any, seen: Any = ANY) -> bool:
         storage.value = whole  # no thread comes between, as nothing is called
         storage.epoch += 1
     elif not (storage.shared and storage.written(t, value)):
-        value = complete(storage, value)
+        if storage.form.__class__ is not Array:
+            value = complete(storage, value)
         large = overwriting.large(storage)
         replace = views.writer(view.steps)
         weak = seen if seen.__class__ is weakref.ref else None
