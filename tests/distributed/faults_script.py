@@ -65,6 +65,24 @@ def dropped():
     os.kill(os.getpid(), signal.SIGKILL)
 
 
+def gone():
+    """One dies at once; whatever the other one waits for of it, no collective says so."""
+    start(20)
+    if RANK:
+        time.sleep(1)
+        os.kill(os.getpid(), signal.SIGKILL)
+    x = t.ones(2)
+    tell("received", lambda: d.recv(x, 1))
+    tell("of any", lambda: d.recv(x))
+    tell("begun", lambda: d.batch_isend_irecv([d.P2POp(d.irecv, x, 1)])[0].wait())
+    tell("object", lambda: d.all_gather_object([None, None], 3))
+    tell("checkpoint", lambda: d.checkpoint.save({"x": x}, checkpoint_id=f"/tmp/torchlike-gone-{os.getpid()}"))
+    stage = d.pipelining.PipelineStage(t.nn.Linear(2, 2), 0, 2, t.device("cpu"), input_args=(x,), output_args=(x,))
+    schedule = d.pipelining.ScheduleGPipe(stage, 2, loss_fn=lambda y, target: y.sum())
+    tell("pipeline", lambda: schedule.step(t.ones(4, 2)))
+    tell("barrier", d.barrier)
+
+
 def late():
     start(2)
     time.sleep(5 * RANK)

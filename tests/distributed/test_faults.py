@@ -1,6 +1,7 @@
 """What goes wrong between processes is an error that names the rank, in time; and the launcher starts them anew."""
 
 import importlib
+import json
 import os
 import re
 import socket
@@ -16,7 +17,7 @@ from process_kit import HERE, ended, finished, free_port, started
 from story_kit import said
 
 import torchlike
-from torchlike.distributed import _keeper, _meeting, _rendezvous, _runtime, run
+from torchlike.distributed import _keeper, _meeting, _pulse, _rendezvous, _runtime, run
 from torchlike.distributed.run import parse_args
 
 FAULTS = {
@@ -30,6 +31,18 @@ FAULTS = {
     ),
     "first_killed": ({}, {"killed: rank 1": r"gradients of bucket 0 .*: after .* of 20 seconds rank 0 died or did"}),
     "dropped": ({}, {"dropped: rank 0": "DistBackendError: all_reduce .* of 6 seconds rank 1 died or did not"}),
+    "gone": (
+        {},
+        {
+            "received: rank 0": "recv: rank 1 sent nothing: after .* of 20 seconds rank 1 has ended",
+            "of any: rank 0": "DistBackendError: recv: rank 1 sent nothing before they ended",
+            "begun: rank 0": "recv: rank 1 sent nothing: after .* of 20 seconds rank 1 has ended",
+            "object: rank 0": "all_gather_object .*: rank 1 gave nothing: after .* of 20 seconds rank 1 has ended",
+            "checkpoint: rank 0": "DistBackendError: .* of 20 seconds rank 1 has ended",
+            "pipeline: rank 0": "stage 1 on rank 1 did not hand on the gradients of part 0: after .* rank 1 has ended",
+            "barrier: rank 0": r"DistBackendError: barrier \(number \d\): after .* of 20 seconds rank 1 has ended",
+        },
+    ),
     "of_a_mesh": (
         {},
         {
@@ -208,6 +221,17 @@ def test_spawned_processes(tmp_path):
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=240, env=dict(os.environ))
     assert done.returncode == 0, done.stderr[-3000:]
     assert {f"rank {rank} [3.0, 3.0] torchlike" for rank in range(2)} <= set(done.stdout.splitlines())
+
+
+def test_which_processes_are_seen_to_have_ended():
+    here, other = _pulse.Pulse("127.0.0.1:1"), _pulse.Pulse("127.0.0.1:1")
+    assert not here.has_ended(other.place) and not here.has_ended(b"")
+    host, port, machine = json.loads(other.place)
+    elsewhere = json.dumps([host, port, machine + "x"]).encode()
+    other.close()
+    assert here.has_ended(other.place) and not here.has_ended(elsewhere)
+    here.close()
+    assert _pulse.Pulse("nowhere.invalid:1").place == b""
 
 
 class Late:

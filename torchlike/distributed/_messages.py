@@ -41,8 +41,9 @@ def _say(group: ProcessGroup, number: int, obj: Any, to: Any = "all") -> None:
 
 
 def _hear(group: ProcessGroup, number: int, rank: int, what: str, to: Any = "all") -> Any:
-    late = f"{what} (number {number}): rank {group.ranks[rank]} gave nothing"
-    return pickle.loads(_runtime.get(group.key("object", number, rank, to), group.seconds(), late))
+    source = group.ranks[rank]
+    late = f"{what} (number {number}): rank {source} gave nothing"
+    return pickle.loads(_runtime.awaited(group.key("object", number, rank, to), group.seconds(), [source], late))
 
 
 def _number(group: ProcessGroup) -> int:
@@ -244,23 +245,23 @@ def _of_any(group: ProcessGroup, tensor: Tensor, tag: int) -> Work:
 
 def _receive(group: ProcessGroup, tensor: Tensor, source: int, key: str, seconds: float | None) -> list[Tensor]:
     limit = group.seconds() if seconds is None else seconds
-    data = _awaited(group.ranks[source], key, limit, "recv")
-    assign(tensor, _unpacked(tensor, data, f"recv: rank {group.ranks[source]} sent"))
+    rank = group.ranks[source]
+    data = sent_by(rank, key, limit, f"recv: rank {rank} sent nothing")
+    assign(tensor, _unpacked(tensor, data, f"recv: rank {rank} sent"))
     return [tensor]
 
 
-def _awaited(source: int, key: str, limit: float, name: str) -> bytes:
-    """What a rank has sent. DistBackendError names it, and whom it waits for itself."""
+def sent_by(source: int, key: str, limit: float, late: str) -> bytes:
+    """What a rank has sent. DistBackendError: it has ended, or is late; says whom it waits for itself."""
     quiet = min(SILENT, limit)
     data = _runtime.soon(key, quiet)
     if data is None:
         own = f"{_AWAITED}/{_runtime.connection.world.rank}"
         _runtime.put(own, str(source).encode())  # it stays where nothing comes: others may ask later
         try:
-            data = _runtime.get(key, max(limit - quiet, 0.01), "")
+            data = _runtime.awaited(key, limit, [source], late, quiet)
         except DistBackendError as error:
-            text = f"{name}: rank {source} sent nothing within {limit:g} seconds{_whom(source)}"
-            raise DistBackendError(text) from error
+            raise DistBackendError(f"{error}{_whom(source)}") from error
         _runtime.forget(own)
     _runtime.forget(key)
     return data
@@ -283,14 +284,20 @@ def _whom(rank: int) -> str:
 def _first_of_any(group: ProcessGroup, tag: Any) -> tuple[int, str]:
     """Who has sent the next message, and its key."""
     demand_eager("a message")
-    me, end = group.rank(), time.monotonic() + group.seconds()
-    while time.monotonic() < end:
+    me, begun = group.rank(), time.monotonic()
+    others = [rank for i, rank in enumerate(group.ranks) if i != me]
+    look, gone = begun + SILENT, False
+    while time.monotonic() < begun + group.seconds():
         source = _sender(group, tag)
         if source is not None:
             return source, _numbered(group, source, me, tag)
+        if gone:
+            break
+        if time.monotonic() > look:
+            gone, look = _runtime.ended(others) == others, time.monotonic() + SILENT
         time.sleep(0.002)
-    others = [rank for i, rank in enumerate(group.ranks) if i != me]
-    raise DistBackendError(f"recv: {_runtime.named(others)} sent nothing within {group.seconds():g} seconds")
+    when = "before they ended" if gone else f"within {group.seconds():g} seconds"
+    raise DistBackendError(f"recv: {_runtime.named(others)} sent nothing {when}")
 
 
 def _sender(group: ProcessGroup, tag: Any) -> int | None:
@@ -353,7 +360,7 @@ def recv_object_list(
         source = _peer("source", found_, src, group_src)
         key = _numbered(found_, source, found_.rank(), "objects")
     who = found_.ranks[source]
-    data = _awaited(who, key, found_.seconds(), "recv_object_list")
+    data = sent_by(who, key, found_.seconds(), f"recv_object_list: rank {who} sent nothing")
     object_list[:] = pickle.loads(data)
     return who
 

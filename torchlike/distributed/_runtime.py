@@ -24,10 +24,14 @@ from jax._src.lib import _jax, xla_client
 
 from torchlike._executor import shared_cache
 from torchlike.distributed._keeper import Keeper
+from torchlike.distributed._pulse import Pulse
 from torchlike.distributed._rendezvous import World
 
 CHUNK = 1 << 20  # bytes of a value of the store: what gRPC takes in one message
 _LONG = 1 << 20  # seconds
+_LOOK = 1.0  # seconds of a wait between looks at whether the others still run
+_GRACE = 0.3  # seconds for what a process has done before its end
+_PULSE = "torchlike/pulse"
 _LATE = re.compile(r"timed out task names:\n(.*?)\n\n", re.DOTALL)
 
 
@@ -60,6 +64,7 @@ class _Connection:
         self.broken = ""  # why what hangs in the backend will never end
         self.run = ""  # a name of all processes for this run
         self.boards: Counter[str] = Counter()  # how many groups of a name there were
+        self.pulse: Pulse | None = None  # by which others see that this process runs
         self.keeper: Keeper | None = None  # what keeps jax's service, if this process has started it
         self.apart: Any = None  # a backend for collectives alone, where jax's own had started; see Note [Late]
 
@@ -88,6 +93,8 @@ def connect(world: World, timeout: float) -> None:
                 f"of {distributed.global_state.num_processes}, not as {world.rank} of {world.size}"
             )
         connection.world = world
+    connection.pulse = Pulse(world.address)
+    put(f"{_PULSE}/{world.rank}", connection.pulse.place)
     if world.rank == 0:
         put("torchlike/run", uuid.uuid4().hex.encode())
     wait_for_all("torchlike/connected", range(world.size), timeout, "init_process_group")
@@ -255,11 +262,46 @@ def forget(key: str) -> None:
     client().key_value_delete(key)
 
 
+def awaited(key: str, limit: float, ranks: Sequence[int], late: str, waited: float = 0.0) -> bytes:
+    """As :func:`get`, for what some ranks are to set: their end is an error soon, which names them.
+
+    ``waited``: seconds of the limit that are over.
+    """
+    begun = time.monotonic() - waited
+    while (data := soon(key, max(0.01, min(_LOOK, begun + limit - time.monotonic())))) is None:
+        spent, gone = time.monotonic() - begun, ended(ranks)
+        if gone and (data := soon(key, _GRACE)) is None:
+            raise DistBackendError(f"{late}: {_gone(gone, spent, limit)}")
+        if data is not None:
+            break
+        if spent >= limit:
+            raise DistBackendError(f"{late} within {limit:g} seconds")
+    return data
+
+
+def ended(ranks: Iterable[int]) -> list[int]:
+    """Those of ``ranks`` whose process has ended, as far as that is seen from here."""
+    pulse = connection.pulse
+    places = {rank: soon(f"{_PULSE}/{rank}", 0.01) for rank in ranks} if pulse else {}
+    return [rank for rank, place in places.items() if pulse and place and pulse.has_ended(place)]
+
+
+def _gone(ranks: Sequence[int], spent: float, limit: float) -> str:
+    return f"after {spent:.1f} of {limit:g} seconds {named(ranks)} {'has' if len(ranks) == 1 else 'have'} ended"
+
+
 def wait_for_all(key: str, ranks: Sequence[int], timeout: float, what: str) -> None:
-    """Wait until all of ``ranks`` are here. DistBackendError: names those that are not, in time."""
-    try:
-        client().wait_at_barrier(key, max(1, round(timeout * 1000)), list(ranks))
-    except Exception as error:
+    """Wait until all of ``ranks`` are here. DistBackendError: names those that are not, in time, or have ended."""
+    wait, begun = _Barrier(key, ranks, timeout), time.monotonic()
+    while not wait.done.wait(_LOOK):
+        gone = ended(ranks)
+        if gone and not wait.done.wait(_GRACE):
+            gone = absent(f"{key}/late", gone, 0.0) or gone  # others have noticed it, and ended too
+            put(f"{key}/late/{_rank()}", b"")
+            connection.broken = f"{what}: {_gone(gone, time.monotonic() - begun, timeout)}"
+            raise DistBackendError(connection.broken)
+    error = wait.error
+    if error is not None:
         found = _LATE.search(str(error))
         late = sorted(int(line) for line in found[1].split() if line.isdigit()) if found else []
         if late and f"{len(ranks) - len(late)}/{len(ranks)}" not in str(error):  # jax names some
@@ -267,10 +309,31 @@ def wait_for_all(key: str, ranks: Sequence[int], timeout: float, what: str) -> N
         raise DistBackendError(f"{what}: {_missing(late)} within {timeout:g} seconds ({_first_line(error)})") from error
 
 
+class _Barrier:
+    """A barrier of jax's in a thread, which nothing can interrupt: ``done``, and then the ``error``."""
+
+    def __init__(self, key: str, ranks: Sequence[int], timeout: float) -> None:
+        self.done = threading.Event()
+        self.error: Exception | None = None
+        self._given = key, max(1, round(timeout * 1000)), list(ranks)
+        threading.Thread(target=self._wait, daemon=True, name="torchlike-barrier").start()
+
+    def _wait(self) -> None:
+        try:
+            client().wait_at_barrier(*self._given)
+        except Exception as error:
+            self.error = error
+        self.done.set()
+
+
+def _rank() -> int:
+    assert connection.world is not None
+    return connection.world.rank
+
+
 def _others_late(key: str, ranks: Sequence[int]) -> list[int]:
     """Who does not say, as this process does, that it was there."""
-    assert connection.world is not None
-    put(f"{key}/{connection.world.rank}", b"")
+    put(f"{key}/{_rank()}", b"")
     return absent(key, ranks, 1.0)
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from torchlike._core.tensor.tensor import Tensor, wrap
 from torchlike._executor.immediate import uploaded
 from torchlike.autograd import backward, grad
-from torchlike.distributed import _runtime
+from torchlike.distributed import _messages, _runtime
 from torchlike.distributed._calls import values
 from torchlike.distributed.distributed_c10d import ProcessGroup, found
 from torchlike.distributed.pipelining._orders import BACKWARD, FORWARD
@@ -162,14 +162,13 @@ class Place:
         _runtime.put(self._key(kind, stage, part), pickle.dumps(told))
 
     def take(self, kind: str, stage: int, part: int, source: int) -> list[Any]:
-        """What was left for a stage, by the stage ``source``. DistBackendError: nothing in time."""
+        """What was left for a stage, by the stage ``source``. DistBackendError: its rank is late or has ended."""
         if (kind, stage, part) in self._here:
             return list(self._here.pop((kind, stage, part)))
         key, rank = self._key(kind, stage, part), self.group.ranks[self.owners[source]]
         what = "the results" if kind == FORWARD else "the gradients"
         late = f"pipeline: stage {source} on rank {rank} did not hand on {what} of part {part}"
-        told = pickle.loads(_runtime.get(key, self.group.seconds(), late))
-        _runtime.forget(key)
+        told = pickle.loads(_messages.sent_by(rank, key, self.group.seconds(), late))
         return [None if x is None else _made(x[0], x[1], kind == FORWARD) for x in told]
 
 
