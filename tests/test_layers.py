@@ -27,7 +27,7 @@ interop _functions _later _setup types utils._pytree_keys
 utils._pytree_nodes
 utils._pytree_text utils._swap
 utils._pytree utils._checkpoint_selective
-futures _streams _formerly _below _dispatch utils._triton utils._foreach_utils
+futures _streams _formerly _aten_privates _dispatch utils._triton utils._foreach_utils
 _jit_internal
 accelerator xpu mps mtia onnx multiprocessing _checks _classes __config__ __future__ nested
 _tensor_str

@@ -67,6 +67,8 @@ def test_a_warning_stands_at_the_users_line_in_each_call(name):
 
 
 NAMES = ("torch", "torchlike")
+
+
 def _without_grad(t, mode, kind):
     with mode():
         return kind(t.ones((), requires_grad=True))

@@ -27,7 +27,7 @@ with _setup.PAUSED:
     from torchlike.interop.alias import install_as_torch as install_as_torch
     from torchlike.interop.alias import uninstall_as_torch as uninstall_as_torch
     from torchlike.interop.lazy import on_first_use
-    from torchlike.interop.root_names import BELOW as _NAMES_BELOW
+    from torchlike.interop.root_names import ATEN_PRIVATES as _ATEN_PRIVATES
     from torchlike.interop.root_names import CHECKS as _NAMES_OF_CHECKS
     from torchlike.interop.root_names import FORMERLY as _NAMES_OF_BEFORE
     from torchlike.interop.root_names import STORAGES as _NAMES_OF_STORAGES
@@ -100,7 +100,7 @@ __getattr__, __dir__ = on_first_use(
     __name__,
     {
         **dict.fromkeys(_NAMES_OF_CHECKS, "_checks"),
-        **dict.fromkeys(_NAMES_BELOW, "_below"),
+        **dict.fromkeys(_ATEN_PRIVATES, "_aten_privates"),
         **dict.fromkeys(_NAMES_OF_C, "_C"),
         **dict.fromkeys(_NAMES_OF_BEFORE, "_formerly"),
         **dict.fromkeys(_NAMES_OF_STORAGES, "storage"),

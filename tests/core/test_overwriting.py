@@ -286,6 +286,7 @@ def test_beside_another_thread():
 @pytest.mark.usefixtures("threads")
 def test_signals():
     """A change that is interrupted leaves a tensor that can be read."""
+
     class Alarm(Exception):
         pass
 

@@ -240,7 +240,6 @@ def store_of_all(rank):
     return str(before), str(after)
 
 
-
 @case
 def parts_make_the_whole(rank):
     """Whatever placement a result of Partial tensors has, its parts are what makes the whole."""

@@ -151,6 +151,7 @@ def fsdp(r):
 @case
 def fsdp1_with_what_is_not_used(r):
     """As parts of one flat parameter, layers that nothing was computed with have gradients of 0, and moments decay."""
+
     class Net(t.nn.Module):
         def __init__(self):
             super().__init__()

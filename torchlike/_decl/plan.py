@@ -44,7 +44,7 @@ class Plan:
 
     __slots__ = (
         "inputs", "outputs", "names", "wanted", "outs", "diff", "kernel", "route", "name", "tensors", "op", "static",
-        "avals", "node_class", "make", "back", "arity", "shown", "numbers", "apart", "refuses", "frees",
+        "avals", "node_class", "make", "back", "arity", "saved_fields", "numbers", "apart", "refuses", "frees",
         "source", "recipe", "explicit", "multiplies", "refusals", "error",
     )  # fmt: skip
 
@@ -56,7 +56,7 @@ class Plan:
     node_class: Any
     make: Any
     back: Any
-    shown: dict[str, Any] | None
+    saved_fields: dict[str, Any] | None
     frees: bool | None
     source: tuple[Forward, Sequence[Aval]] | None
     multiplies: bool | None
@@ -80,7 +80,8 @@ class Plan:
         self.inputs, self.outputs, self.names = inputs, outputs, names
         self.wanted, self.outs, self.diff = wanted, outs, diff
         self.arity = diff[-1] + 1
-        self.kernel = self.route = self.op = self.node_class = self.make = self.back = self.shown = self.frees = None
+        self.kernel = self.route = self.op = self.node_class = self.make = self.back = None
+        self.saved_fields = self.frees = None
         self.source = self.recipe = self.multiplies = self.refusals = self.error = None
         self.explicit = False
         self.refuses = False

@@ -62,7 +62,7 @@ class Recorder:
         self.hot, self.patience, self.length, self.on_read = hot, patience, length, on_read
         self.calls: list = []
         self.index: dict = {}
-        self.running: Any = None  # a list of calls, while they run
+        self.flushing: Any = None  # a list of calls, while they run
         self.results: list = []
         self.taken, self.held, self.bound, self.limit = 0, 0, HELD, length
         self.watched: list = []
@@ -138,7 +138,7 @@ class Recorder:
             self.cut()
             self.examine(None)
 
-    def examine(self, late: str | None = " [found after later calls had been recorded; the call is at {}]") -> None:
+    def examine(self, remark: str | None = " [found after later calls had been recorded; the call is at {}]") -> None:
         """Raise the error of the first value check that has failed, of those already computed."""
         watched, self.watched = self.watched, []
         for i, (bad, op, static, values, code, line) in enumerate(watched):
@@ -146,7 +146,7 @@ class Recorder:
                 self.watched.append(watched[i])
             elif bool(bad.array):
                 self.watched += watched[i + 1 :]
-                where = late and late.format(f"{code.co_filename}:{line}" if code else "an unknown line")
+                where = remark and remark.format(f"{code.co_filename}:{line}" if code else "an unknown line")
                 raise _verdict(op, static, all_settled(values), where)
 
     def around(self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -178,17 +178,17 @@ class Recorder:
         if self.watched:
             self.examine()
         with self.lock:
-            while self.running or self.calls:
-                if self.running is None:
-                    self.running = self.calls
-                if self.calls is self.running:
+            while self.flushing or self.calls:
+                if self.flushing is None:
+                    self.flushing = self.calls
+                if self.calls is self.flushing:
                     self.calls, self.index, self.limit = [], {}, self.length
                     self.held, self.bound = 0, HELD
                 self._finish()
 
     def _finish(self) -> None:
         """Run ``running``; a signal leaves it to be run again, an error fails what it was to compute."""
-        calls = self.running
+        calls = self.flushing
         try:
             if trace_state_clean():
                 self._run(calls)
@@ -198,9 +198,9 @@ class Recorder:
         except Exception as error:
             found = exhausted.told(error)
             _fail(calls, found)
-            self.running, self.results, self.taken = None, [], 0
+            self.flushing, self.results, self.taken = None, [], 0
             raise found from found.__cause__
-        self.running, self.results, self.taken = None, [], 0
+        self.flushing, self.results, self.taken = None, [], 0
 
     def _run(self, calls: Calls) -> None:
         if self.taken:
@@ -226,7 +226,7 @@ class Recorder:
     def _take(self, value: Pending) -> None:
         """Compute all that was recorded so far, for another thread; the trace goes on."""
         with self.lock:
-            if value.array is None and self.running is not None:
+            if value.array is None and self.flushing is not None:
                 self._finish()
             if value.array is None:
                 calls = list(self.calls)

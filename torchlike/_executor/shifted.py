@@ -58,8 +58,8 @@ def _apart(closed: ClosedJaxpr) -> ClosedJaxpr:
     if not _updates(closed.jaxpr):
         return closed
     flat = jax.make_jaxpr(lambda *values: _run(closed, values, ()))(*closed.in_avals)
-    late = shifted(flat.jaxpr)
-    return jax.make_jaxpr(lambda *values: _run(flat, values, late))(*closed.in_avals) if late else flat
+    guarded = shifted(flat.jaxpr)
+    return jax.make_jaxpr(lambda *values: _run(flat, values, guarded))(*closed.in_avals) if guarded else flat
 
 
 def _updates(jaxpr: Any) -> bool:
@@ -106,13 +106,13 @@ def _many(e: Any) -> bool:
     return e.primitive.name in _SCATTERED and any(n != 1 for n in places[:-1])
 
 
-def _run(closed: ClosedJaxpr, values: Any, late: Iterable[int]) -> list[Any]:
+def _run(closed: ClosedJaxpr, values: Any, guarded: Iterable[int]) -> list[Any]:
     """The jaxpr run equation by equation, with the functions that it calls within it."""
     jaxpr = closed.jaxpr
     known: dict[Any, Any] = dict(zip((*jaxpr.constvars, *jaxpr.invars), (*closed.consts, *values), strict=True))
     for i, e in enumerate(jaxpr.eqns):
         inputs = [v.val if isinstance(v, Literal) else known[v] for v in e.invars]
-        if i in late:
+        if i in guarded:
             at = _UPDATES[e.primitive.name]
             inputs[at] = _complete(inputs[at], inputs[0])
         if e.primitive.name in _CALLS and _updates(e.params["jaxpr"].jaxpr):

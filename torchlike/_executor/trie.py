@@ -41,7 +41,7 @@ class Point:
         seen: how often a trace ended here. programs: {which results were referenced: program}.
     """
 
-    __slots__ = ("after", "outs", "single", "tree", "name", "line", "seen", "programs")
+    __slots__ = ("after", "outs", "single", "tree", "name", "line", "visits", "programs")
 
     def __init__(
         self,
@@ -53,7 +53,7 @@ class Point:
     ) -> None:
         self.after: dict = {}
         self.outs, self.single, self.tree, self.name, self.line = outs, single, tree, name, line
-        self.seen = 0
+        self.visits = 0
         self.programs: dict = {}
 
 
@@ -133,8 +133,8 @@ class Trie:
         programs = point.programs
         found = programs.get(live)
         if found is None:
-            if point.seen < hot:
-                point.seen += 1
+            if point.visits < hot:
+                point.visits += 1
                 return None
             if len(programs) >= VARIANTS:
                 wanted = set(live)

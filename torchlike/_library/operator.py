@@ -24,7 +24,7 @@ from torchlike._core.tensor.zero_tensor import is_zero
 from torchlike._decl.function_schema import FunctionSchema
 from torchlike._library import derivative, fake_impl, keys, numpy_views, results, traced
 from torchlike._library.binding import Binder, tensors
-from torchlike._library.excluded_keys import BELOW, AutoDispatchBelowAutograd
+from torchlike._library.excluded_keys import EXCLUDED, AutoDispatchBelowAutograd
 
 
 class Operator:
@@ -68,8 +68,8 @@ class Operator:
         args, kwargs = self.binder(args, kwargs)
         if state.capture is not None:
             state.capture.check(self._registered)
-        if self in BELOW.seen:
-            return self._seen(args, kwargs)
+        if self in EXCLUDED.dispatched:
+            return self._dispatched(args, kwargs)
         if state.active & AUTOCAST:
             return self._autocast(args, kwargs)
         return self._transformed(args, kwargs)
@@ -103,13 +103,13 @@ class Operator:
         return self._recorded(args, kwargs)
 
     def _recorded(self, args: tuple, kwargs: dict) -> Any:
-        if not BELOW.autograd:
+        if not EXCLUDED.autograd:
             kernel = self._autograd_kernel(args, kwargs)
             if kernel is not None:
                 return results.checked(self.schema, followed(kernel)(*args, **kwargs))
         if self._is_composite(args, kwargs):
             return results.checked(self.schema, followed(self.kernels[keys.IMPLICIT])(*args, **kwargs))
-        if BELOW.autograd:
+        if EXCLUDED.autograd:
             return self.run_below_autograd(args, kwargs)
         needs = state.grad and any(t.requires_grad for t in tensors((*args, *kwargs.values())))
         if self.formula is None and self.owner is None:
@@ -124,20 +124,20 @@ class Operator:
 
     def run_below_autograd(self, args: tuple, kwargs: dict) -> Any:
         """Run the operator below autograd; what a custom operator declares to change has changed."""
-        out = self._seen(args, kwargs)
+        out = self._dispatched(args, kwargs)
         if self.schema.is_mutable and self.owner is not None:
             for t in self.binder.written(args, kwargs):
                 bump(t)
         return out
 
-    def _seen(self, args: tuple, kwargs: dict) -> Any:
+    def _dispatched(self, args: tuple, kwargs: dict) -> Any:
         """Show the call to the modes and subclasses with a ``__torch_dispatch__``."""
         overloaded = handlers((*args, *kwargs.values())) if wrappers_alive() else []
         modes = state.dispatch_modes
         if not modes and not overloaded:
             return self.compute(*args, **kwargs)
-        before = BELOW.seen
-        BELOW.seen = (*before, self)
+        before = EXCLUDED.dispatched
+        EXCLUDED.dispatched = (*before, self)
         try:
             types = tuple([type(t) for t in overloaded])
             if modes and type(modes[-1]) in self.dispatch_rules:
@@ -149,7 +149,7 @@ class Operator:
                     return self.dispatch_rules[cls](cls, self.overload, types, args, kwargs)
             return invoke(self.overload, args, kwargs)
         finally:
-            BELOW.seen = before
+            EXCLUDED.dispatched = before
 
     def compute(self, *args: Any, **kwargs: Any) -> Any:
         """Run the kernel for the device of the arguments."""

@@ -85,11 +85,11 @@ def _demand_same(a: np.ndarray, b: np.ndarray, tol: Tolerances) -> None:
 def _mismatch(part: Part, out: int, inp: int, x: Tensor, numerical: Any, analytical: Any) -> str:
     return (
         f"{part.remark}Jacobian mismatch for output {out} with respect to input {inp},\n"
-        f"numerical:{shown(numerical, x)}\nanalytical:{shown(analytical, x)}\n"
+        f"numerical:{printable(numerical, x)}\nanalytical:{printable(analytical, x)}\n"
     )
 
 
-def shown(value: Any, x: Tensor) -> Any:
+def printable(value: Any, x: Tensor) -> Any:
     """A derivative as messages show it: a tensor of the dtype of ``x``, or a number."""
     if np.ndim(value):
         return as_tensor(value, dtype=x.dtype)
@@ -159,8 +159,8 @@ def slow_text(numerical: np.ndarray, analytical: np.ndarray, like: Tensor, tol: 
     greatest = np.abs(analytical - numerical).max() if numerical.size else 0.0
     text = (
         "\nThese are sums over the two Jacobians with random weights, as fast mode compares them. The Jacobians "
-        f"themselves, from slow mode:\n\nNumerical:\n {shown(numerical, like)}\nAnalytical:\n"
-        f"{shown(analytical, like)}\n\nThe max per-element difference (slow mode) is: {greatest}.\n"
+        f"themselves, from slow mode:\n\nNumerical:\n {printable(numerical, like)}\nAnalytical:\n"
+        f"{printable(analytical, like)}\n\nThe max per-element difference (slow mode) is: {greatest}.\n"
     )
     if tol.close(analytical, numerical):
         text += (

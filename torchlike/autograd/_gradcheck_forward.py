@@ -12,7 +12,7 @@ from torchlike._core.conversion.factories import as_tensor
 from torchlike._core.tensor.tensor import Tensor
 from torchlike._transforms.levels.vmap import over_rows
 from torchlike.autograd import _gradcheck_jacobian as jac
-from torchlike.autograd._gradcheck_checks import GradcheckError, Tolerances, shown, slow_text
+from torchlike.autograd._gradcheck_checks import GradcheckError, Tolerances, printable, slow_text
 from torchlike.autograd._gradcheck_jacobian import Function, Part, host
 from torchlike.autograd._gradcheck_many import Numerical
 from torchlike.autograd.forward_ad import dual_level, make_dual, unpack_dual
@@ -100,7 +100,7 @@ def _mismatch(part: Part, out: int, inp: int, like: Tensor, numerical: np.ndarra
     remark = f"While considering the {part.name} part of complex inputs only, " if part.name else ""
     return (
         f"{remark}Jacobian computed with forward mode mismatch for output {out} with respect to input {inp},\n"
-        f"numerical:{shown(numerical, like)}\nanalytical:{shown(analytical, like)}\n"
+        f"numerical:{printable(numerical, like)}\nanalytical:{printable(analytical, like)}\n"
     )
 
 

@@ -34,7 +34,7 @@ class Notice:
     """
 
     def __init__(self, what: str) -> None:
-        self.what, self.phase, self.shown = what, "running its Python code", False
+        self.what, self.phase, self.displayed = what, "running its Python code", False
         self.over = threading.Event()
 
     def __enter__(self) -> Notice:
@@ -45,13 +45,13 @@ class Notice:
 
     def __exit__(self, kind: type | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self.over.set()
-        if self.shown:
+        if self.displayed:
             self._write(f"{'compiled' if kind is None else 'gave up'} after {self._seconds():.0f} s", "\n")
 
     def _tell(self) -> None:
         wait = PATIENCE
         while not self.over.wait(wait):
-            self.shown, wait = True, STEP
+            self.displayed, wait = True, STEP
             self._write(f"{self.phase}, {self._seconds():.0f} s", "")
 
     def _seconds(self) -> float:

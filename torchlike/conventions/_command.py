@@ -89,7 +89,7 @@ def _diff(options: argparse.Namespace, torch: Any) -> None:
 
 
 def _print(table: Table, options: argparse.Namespace) -> None:
-    print(table.shown(options.format), end="")
+    print(table.render(options.format), end="")
 
 
 def _function(name: str, torch: Any) -> Any:

@@ -98,7 +98,7 @@ class Table(ABC):
         frame.attrs["title"] = self.title()
         return frame
 
-    def shown(self, form: str) -> str:
+    def render(self, form: str) -> str:
         """The table in one of ``FORMS``: "text", "markdown", "latex" or "csv"."""
         return FORMS[form](self)
 

@@ -8,7 +8,7 @@ from torchlike._base.state import state
 from torchlike._core.overrides.torch_function import arm, disabled
 from torchlike._core.tensor.tensor import Tensor, alias
 
-__all__ = ["AsyncCollectiveTensor", "awaited", "late", "waits"]
+__all__ = ["AsyncCollectiveTensor", "awaited", "returns_async", "waits"]
 
 
 class AsyncCollectiveTensor(Tensor):
@@ -95,7 +95,7 @@ def waits(result: Any) -> Any:
     return result
 
 
-def late(function: Callable[..., Any]) -> Callable[..., Any]:
+def returns_async(function: Callable[..., Any]) -> Callable[..., Any]:
     """A decorator: results of the function are of the class."""
 
     @functools.wraps(function)

@@ -248,15 +248,15 @@ def begun(
             board = _board(group)
             if board is not None:
                 board.say(number, said)
-            if compares() or (name, *facts) not in group.seen:
+            if compares() or (name, *facts) not in group.agreed:
                 _compare(group, number, name, facts)
-                group.seen.add((name, *facts))
+                group.agreed.add((name, *facts))
             else:
                 _demand_alike(group, number, said, False)
         arrival = _xla.Arrival(_after_all(launch) if SPANNING else launch, finish)
 
         def settle(seconds: float) -> None:
-            if not (arrival.late and arrival.is_here()):
+            if not (arrival.timed_out and arrival.is_here()):
                 _await(group, number, title, arrival, seconds, said)
 
         group.latest = settle
@@ -396,7 +396,7 @@ def _await(
 
 def _is_of_transport(arrival: _xla.Arrival) -> bool:
     """Whether the connection failed: jax says so by one of two types."""
-    error = None if arrival.late else arrival.error
+    error = None if arrival.timed_out else arrival.error
     return isinstance(error, jax.errors.JaxRuntimeError) or isinstance(error, ValueError) and "Gloo" in str(error)
 
 

@@ -7,7 +7,7 @@ from torchlike._base.state import state
 from torchlike._core.tensor.tensor import Tensor, contiguous_format
 from torchlike.autograd.function import Function
 from torchlike.distributed import ReduceOp
-from torchlike.distributed._async_tensor import AsyncCollectiveTensor, awaited, late, waits
+from torchlike.distributed._async_tensor import AsyncCollectiveTensor, awaited, returns_async, waits
 from torchlike.distributed._calls import functional
 from torchlike.distributed.distributed_c10d import ProcessGroup, _resolve_process_group, group_of
 from torchlike.distributed.nn import functional as F
@@ -79,7 +79,7 @@ def wait_tensor(tensor: Tensor) -> Tensor:
     return awaited(tensor)
 
 
-@late
+@returns_async
 @functional("all_reduce")
 def all_reduce(self: Tensor, reduceOp: str, group: Any, tag: str = "") -> Tensor:  # noqa: N803
     """The reduction "sum", "avg", "max"... of the tensors of all processes."""
@@ -98,7 +98,7 @@ def all_gather_tensor(self: Tensor, gather_dim: int, group: Any, tag: str = "") 
     return waits(whole) if gather_dim == 0 else whole
 
 
-@late
+@returns_async
 @functional("reduce_scatter_tensor")
 def reduce_scatter_tensor(self: Tensor, reduceOp: str, scatter_dim: int, group: Any, tag: str = "") -> Tensor:  # noqa: N803
     """This process's part, along a dimension, of the reduction of the tensors of all."""
@@ -112,14 +112,14 @@ def reduce_scatter_tensor(self: Tensor, reduceOp: str, scatter_dim: int, group: 
     return _reduced(out, op, "reduce_scatter_tensor")
 
 
-@late
+@returns_async
 @functional("broadcast")
 def broadcast(self: Tensor, src: int, group: Any, tag: str = "") -> Tensor:
     """The tensor of the process ``src``; a gradient stays in its process, where ``nn.functional`` brings all to src."""
     return _Broadcast.apply(src, _meant(group), self)
 
 
-@late
+@returns_async
 @functional("all_reduce")
 def all_reduce_coalesced(self: list[Tensor], reduceOp: str, group: Any, tag: str = "") -> list[Tensor]:  # noqa: N803
     """:func:`all_reduce` of each."""
@@ -140,7 +140,7 @@ def reduce_scatter_tensor_coalesced(
     return [reduce_scatter_tensor(t, reduceOp, dim, group) for t, dim in zip(inputs, scatter_dim, strict=True)]
 
 
-@late
+@returns_async
 @functional("all_to_all_single")
 def all_to_all_single(
     self: Tensor, output_split_sizes: list[int] | None, input_split_sizes: list[int] | None, group: Any, tag: str = ""

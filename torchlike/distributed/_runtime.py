@@ -228,13 +228,13 @@ def put(key: str, value: bytes) -> None:
     client().key_value_set_bytes(key, head, True)
 
 
-def get(key: str, timeout: float, late: str) -> bytes:
+def get(key: str, timeout: float, message: str) -> bytes:
     """The value of a key, once it is set. DistBackendError with the text ``late`` if it is not set in time."""
     try:
         head = client().blocking_key_value_get_bytes(key, max(1, round(timeout * 1000)))
     except Exception as error:
         kind = DistBackendError if "DEADLINE_EXCEEDED" in str(error) else DistNetworkError
-        raise kind(f"{late} within {timeout:g} seconds ({_first_line(error)})") from error
+        raise kind(f"{message} within {timeout:g} seconds ({_first_line(error)})") from error
     count = int.from_bytes(head[:4], "little")
     rest = [client().blocking_key_value_get_bytes(f"{key}/part{i}", 60_000) for i in range(count)]
     return b"".join([head[4:], *rest])

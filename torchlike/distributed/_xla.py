@@ -240,7 +240,7 @@ class Arrival:
     """A collective that begins and ends in a thread of its own: XLA may wait for the others in both, without an end.
 
     There ``finish`` takes what came, so that whoever does not wait has it too: its value is the ``result``. An
-    ``error`` is the transport's unless it came ``late``, of ``finish``.
+    ``error`` is the transport's unless it ``timed_out``, of ``finish``.
     """
 
     def __init__(self, begin: Callable[[], list[jax.Array]], finish: Callable[[list[jax.Array]], Any] = list) -> None:
@@ -248,7 +248,7 @@ class Arrival:
         self._here = threading.Event()
         self.result: Any = None
         self.error: Exception | None = None
-        self.late = False
+        self.timed_out = False
         _line.put(self)
 
     def is_here(self) -> bool:
@@ -263,7 +263,7 @@ class Arrival:
         """Wait for ever."""
         try:
             arrays = [array.block_until_ready() for array in self._begin()]
-            self.late = True
+            self.timed_out = True
             self.result = self._finish(arrays)
         except Exception as error:
             self.error = error

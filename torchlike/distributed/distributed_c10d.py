@@ -45,7 +45,7 @@ class ProcessGroup:
         self.calls = itertools.count(1)
         self.latest: Any = None  # waits for the collective that this process began last
         self.sent: dict[Any, Any] = {}  # numbers of messages from one process to another
-        self.seen: set[Any] = set()  # collectives that all ranks have been seen to do alike
+        self.agreed: set[Any] = set()  # collectives that all ranks have been seen to do alike
         self.board: Any = None  # of what ranks on this machine begin, once there is one; False where there cannot be
         self.store: Store | None = None  # once a program has asked for it
         self.compared = 0  # the number of the last one that was compared

@@ -118,7 +118,7 @@ def _about(archive: zipfile.ZipFile) -> dict:
 
 def _packed(ep: ExportedProgram) -> tuple[dict, dict[str, bytes]]:
     program, entries = ep._program, {}
-    pieces = {"forward": program.forward, "forward_vjp": program.early, "backward": program.late}
+    pieces = {"forward": program.forward, "forward_vjp": program.forward_vjp, "backward": program.backward}
     described = {}
     for name, piece in pieces.items():
         if piece is not None:

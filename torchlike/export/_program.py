@@ -83,7 +83,7 @@ class LoadedProgram:
 
     Attributes:
         name: of the function. slots: its tensors. inputs: its arguments. out_spec: the structure of its results.
-        plain, forward: without gradients. graded, early, late: with them, or None; ``ungraded`` says why.
+        plain, forward: without gradients. graded, forward_vjp, backward: with them, or None; ``ungraded`` says why.
     """
 
     name: str
@@ -93,8 +93,8 @@ class LoadedProgram:
     plain: Plan
     forward: Piece
     graded: Plan | None
-    early: Piece | None
-    late: Piece | None
+    forward_vjp: Piece | None
+    backward: Piece | None
     ungraded: str
 
     def __deepcopy__(self, memo: dict) -> "LoadedProgram":
@@ -108,7 +108,8 @@ class LoadedProgram:
         own: dict[str, Any] = {"state": tensors, "argument": leaves}
         inputs = [*tensors, *[x for x in leaves if isinstance(x, Tensor)]]
         needed = state.grad and any(t._rg for t in inputs)
-        plan, piece = (self.graded, self.early) if needed and self.graded is not None else (self.plain, self.forward)
+        graded = needed and self.graded is not None
+        plan, piece = (self.graded, self.forward_vjp) if graded else (self.plain, self.forward)
         assert plan is not None and piece is not None
         self._demand_writable(plan, own, inputs)
         values = [*map(array_of, inputs), *_drawn(plan)]
@@ -153,7 +154,7 @@ class LoadedProgram:
             return None
         source = {"in": values, "out": outs}
         kept = [source[kind][k] for kind, k in plan.kept]
-        late = self.late
+        late = self.backward
         assert late is not None
         edges = [nodes.edge_of(t) if t._rg else None for t in (own[kind][k] for kind, k in plan.sinks)]
 

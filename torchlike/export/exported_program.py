@@ -146,7 +146,8 @@ class ExportedProgram:
         return dict(found[0] if isinstance(found, list) else found)
 
     def _piece(self, which: str) -> Piece:
-        pieces = {"forward": self._program.forward, "forward_vjp": self._program.early, "backward": self._program.late}
+        p = self._program
+        pieces = {"forward": p.forward, "forward_vjp": p.forward_vjp, "backward": p.backward}
         if which not in pieces:
             raise ValueError(f"which must be one of {list(pieces)}, not {which!r}")
         found = pieces[which]

@@ -17,7 +17,7 @@ STORAGES = (
     "QUInt2x4Storage", "QUInt4x2Storage", "QUInt8Storage", "ShortStorage", "Storage", "StorageBase", "TypedStorage",
     "UntypedStorage", "_storage_classes", "is_storage",
 )  # fmt: skip
-BELOW = (
+ATEN_PRIVATES = (
     "_adaptive_avg_pool2d", "_adaptive_avg_pool3d", "_add_relu_", "_addmm_activation", "_batch_norm_impl_index",
     "_choose_qparams_per_tensor", "_coalesce", "_compute_linear_combination", "_conj_copy", "_conj_physical",
     "_ctc_loss", "_cummax_helper", "_cummin_helper", "_dim_arange", "_efficientzerotensor", "_euclidean_dist",

@@ -82,10 +82,10 @@ def sources(plan: Plan) -> dict[str, Any]:
     A source is the name of an argument or result, ``<argument>_sym_sizes`` and its like, or a
     function of such (and of ``<argument>_aval``).
     """
-    found = plan.shown
+    found = plan.saved_fields
     if found is None:
         op = _operator(plan)
-        found = plan.shown = _declared(op, plan) if op.schema is not None else {}
+        found = plan.saved_fields = _declared(op, plan) if op.schema is not None else {}
     return found
 
 

@@ -43,7 +43,7 @@ class LoadedStorage(UntypedStorage):
 
     def _fill(self, array: np.ndarray) -> Storage:
         self._cell = holding(place(array, self._where))
-        self._cell.shown = weakref.ref(self)
+        self._cell.handle = weakref.ref(self)
         self._host = None
         return self._cell
 

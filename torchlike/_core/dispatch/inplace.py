@@ -26,7 +26,7 @@ from torchlike._core.autograd import operator_node
 from torchlike._core.dispatch.dispatch import plan_for, refresh, walk
 from torchlike._core.dispatch.layers import DEVICES, SPARSE, Call, Form
 from torchlike._core.tensor.arguments import KIND, demand_no_bools, with_numbers
-from torchlike._core.tensor.mutation import ANY, bump, current, seen_by, write
+from torchlike._core.tensor.mutation import ANY, bump, current, expected_of, write
 from torchlike._core.tensor.overwriting import large, overwritable, overwrite
 from torchlike._core.tensor.storage import UNTRACKED
 from torchlike._core.tensor.tensor import alias, value_of, wrap
@@ -62,7 +62,7 @@ def call_inplace(op: Kernel, inputs: Inputs, static: Static) -> Tensor:
     record = check_writable(op.name, target, inputs)
     if op.at_places and not record and _overwritten(op, inputs, static):
         return target
-    seen = ANY if target._view is None else seen_by(target)
+    expected = ANY if target._view is None else expected_of(target)
     values = [value_of(x) if KIND[x.__class__] == 1 else x for x in inputs]
     recorder = state.recorder
     try:
@@ -80,7 +80,7 @@ def call_inplace(op: Kernel, inputs: Inputs, static: Static) -> Tensor:
         out = immediate.verified(op, static, values, out)
     if op.at_places and target._view is None:
         overwritable(out)
-    if finish(op, inputs, static, values, out, record, values[0] if target._view is None else seen):
+    if finish(op, inputs, static, values, out, record, values[0] if target._view is None else expected):
         return target
     return call_inplace(op, inputs, static)  # another thread has changed it meanwhile
 
@@ -101,21 +101,21 @@ def _overwritten(op: Kernel, inputs: Inputs, static: Static) -> bool:
 
 
 def finish(
-    op: Kernel, inputs: Inputs, static: Static, values: Values, out: Any, record: bool, seen: Any = ANY,
+    op: Kernel, inputs: Inputs, static: Static, values: Values, out: Any, record: bool, expected: Any = ANY,
     put: Callable[..., bool] = write,
 ) -> bool:  # fmt: skip
-    """Write the result into the first input, with ``put(target, value, seen)``, and rewrite its history.
+    """Write the result into the first input, with ``put(target, value, expected)``, and rewrite its history.
 
-    False, with nothing done, if it has not been ``seen`` as it is.
+    False, with nothing done, if it does not hold what was ``expected``.
     """
     target = inputs[0]
     plan = plan_for(op, inputs, static, values) if record else None
     if plan is None:
-        return put(target, out, seen)
+        return put(target, out, expected)
     edges = [nodes.edge_of(inputs[i]) for i in plan.wanted]
     saved = [_saved(i, inputs[i], values[i], target) for i in plan.inputs]
     versions = [x._vc.version if KIND[x.__class__] == 1 else None for x in saved]
-    if not put(target, out, seen):
+    if not put(target, out, expected):
         return False
     node = operator_node.make(op, plan, edges, saved, versions)
     rebase(target, node, 0 if 0 in plan.wanted else None)

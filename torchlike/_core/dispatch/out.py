@@ -20,7 +20,7 @@ from torchlike._core.dispatch.layers import Call, Form
 from torchlike._core.dispatch.resizing import resize
 from torchlike._core.tensor.arguments import KIND, RETURN_TYPES
 from torchlike._core.tensor.memory_order import restride
-from torchlike._core.tensor.mutation import ANY, reshape, seen_by, write
+from torchlike._core.tensor.mutation import ANY, expected_of, reshape, write
 from torchlike._core.tensor.tensor import Tensor, value_of
 from torchlike._decl import derive, rules
 from torchlike._executor.level import LevelValue
@@ -67,7 +67,7 @@ def _run(op: Kernel, inputs: Inputs, static: Static) -> tuple[Tensor, ...]:
     """The call itself, unrecorded: the results are computed and put into the outputs, which it returns."""
     given = inputs, static
     inputs, static, outs = parts(inputs, static)
-    seen = seen_by(outs[0]) if len(outs) == 1 else ANY
+    expected = expected_of(outs[0]) if len(outs) == 1 else ANY
     if "computes" in op.declaration.out:
         static = _computed_as(op, static, outs[0])
     if "widens" in op.declaration.out:
@@ -86,7 +86,7 @@ def _run(op: Kernel, inputs: Inputs, static: Static) -> tuple[Tensor, ...]:
         return outs
     values = [_fitted(op, value_of(r), o) for r, o in zip(results, outs, strict=True)]
     for r, o, v in zip(results, outs, values, strict=True):
-        if not put(o, v, seen, r):  # another thread has changed it, which may be an input too
+        if not put(o, v, expected, r):  # another thread has changed it, which may be an input too
             return _run(op, *given)
     return outs
 
@@ -271,15 +271,15 @@ def demand_unrecorded(name: str, *tensors: Tensor) -> None:
         )
 
 
-def put(out: Tensor, value: Any, seen: Any = ANY, like: Tensor | None = None) -> bool:
+def put(out: Tensor, value: Any, expected: Any = ANY, like: Tensor | None = None) -> bool:
     """Write ``value`` into ``out``, which takes its shape, and the strides of ``like``. It stays where its memory is.
 
     NotImplementedError for a dual tensor. False, with nothing done, where its storage holds no longer what was
-    ``seen``.
+    ``expected``.
     """
     _demand_no_tangent("a function", (out,))
     if value.shape == tuple(out.shape):
-        return write(out, value, seen)
+        return write(out, value, expected)
     view = None if like is None else like._view
     if 0 not in out._storage.form.shape:  # others may show its memory, too
         resize(out, value.shape, contiguous_strides(value.shape) if view is None else view.layout.strides)

@@ -101,8 +101,8 @@ class Doors:
     def lazily(self, build: Callable[[Any, str], Callable], ops: Any, form: str) -> Callable:
         """A door before a front of operators, which ``build(ops, form)`` compiles at the first call."""
         door = self._refusing(None)
-        late = Behind(door, None, build, ops, form, self._again)
-        door.__closure__[door.__code__.co_freevars.index("behind")].cell_contents = late
+        behind = Behind(door, None, build, ops, form, self._again)
+        door.__closure__[door.__code__.co_freevars.index("behind")].cell_contents = behind
         return door
 
     def early(self, behind: Callable) -> Callable:
@@ -260,8 +260,8 @@ def is_front(function: Any) -> bool:
 
 def ops_of(function: Any) -> Any:
     """The overloads that a front of operators chooses from; None of any other function."""
-    late = getattr(function, "behind", None)
-    return late.ops if late.__class__ is Behind else None
+    behind = getattr(function, "behind", None)
+    return behind.ops if behind.__class__ is Behind else None
 
 
 def behind(function: Any) -> Any:

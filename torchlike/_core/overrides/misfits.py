@@ -16,8 +16,8 @@ def demand_tensors(error: Exception, door: Any, args: tuple[Any, ...], kwargs: d
     Functions that PyTorch has in Python ask their arguments as we do, so theirs is the AttributeError, too; sequences
     they hand on.
     """
-    late = door.__dict__.get("behind")
-    entry = None if late is None else late.entry
+    behind = door.__dict__.get("behind")
+    entry = None if behind is None else behind.entry
     if not isinstance(error, AttributeError) or entry is None or not hasattr(tensor, error.name or ""):
         return
     asked = error.obj

@@ -50,8 +50,8 @@ _COMPLAINTS = (
 
 def spellings(door: Any, kwargs: Mapping[str, Any]) -> list[dict[str, Any]]:
     """The keywords of a call under the function's own names, as they may be; none if they are already."""
-    late = door.__dict__.get("behind")
-    entry = None if late is None else late.entry
+    behind = door.__dict__.get("behind")
+    entry = None if behind is None else behind.entry
     numpys, own = {} if entry is not None and entry.python else _NUMPY, _OWN.get(door.__name__, {})
     first = {own.get(n, n): v for n, v in [(numpys.get(k, k), v) for k, v in kwargs.items()]}
     second = {_SELF.get(k, k): v for k, v in first.items()}

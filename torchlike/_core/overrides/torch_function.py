@@ -74,8 +74,8 @@ ENTRIES = _Entries()
 
 def entry_of(door: Any) -> Any:
     """The entry of a door; None of one that has none, or of another function."""
-    late = door.__dict__.get("behind")
-    return None if late is None else late.entry
+    behind = door.__dict__.get("behind")
+    return None if behind is None else behind.entry
 
 
 class Overridable:
@@ -96,8 +96,8 @@ class Overridable:
         "_binder", "answerer", "door", "lone", "looks", "name", "of_self", "place", "public", "python", "quiet",
     )  # fmt: skip
 
-    def __init__(self, late: doors.Behind) -> None:
-        self.public, self.door, place, name = late.public, late.door, late.place, late.name
+    def __init__(self, behind: doors.Behind) -> None:
+        self.public, self.door, place, name = behind.public, behind.door, behind.place, behind.name
         self._binder: Callable[..., Any] | None = None
         self.answerer: Callable[..., Any] | None = None
         self.place, self.name = place, name
@@ -128,7 +128,7 @@ class Overridable:
         return self._binder(*args, **kwargs)
 
 
-doors.Behind.describe = lambda late: Overridable(late)
+doors.Behind.describe = lambda behind: Overridable(behind)
 
 
 # -- who overrides --------------------------------------------------------------------------------
@@ -387,8 +387,8 @@ def _own(function: Any, name: str, place: str, early: bool) -> Any:
 
 
 def _add(public: Any, door: Any, place: str, name: str) -> None:
-    late = door.behind
-    late.public, late.place, late.name = public, place, name
+    behind = door.behind
+    behind.public, behind.place, behind.name = public, place, name
     ENTRIES.doors[public] = door
 
 

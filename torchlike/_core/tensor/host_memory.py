@@ -121,7 +121,7 @@ class HostMemory:
         """Whether nobody refers to the memory but so many storages, by their array of bytes and by ``root``."""
         return self.root is not None and getrefcount(self.root) <= self.known + 2 * (storages - 1)
 
-    def seen(self, layout: Layout, dtype: np.dtype) -> np.ndarray:
+    def array_of(self, layout: Layout, dtype: np.dtype) -> np.ndarray:
         """An array over the memory; strides and offset count elements."""
         size = dtype.itemsize
         whole = self.bytes if self.writable else _fixed(self.bytes)
@@ -183,7 +183,7 @@ class HostMemory:
         if self.spans is None:
             if strides is None:
                 return put_beside(self.bytes.view(old.dtype).reshape(old.shape), old)
-            return put_beside(self.seen(Layout(old.shape, tuple(strides), 0), old.dtype), old)
+            return put_beside(self.array_of(Layout(old.shape, tuple(strides), 0), old.dtype), old)
         copy = np.array(old)
         flat = copy.reshape(-1).view(np.uint8)
         for a, b in self.spans:

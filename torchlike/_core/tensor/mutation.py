@@ -130,7 +130,7 @@ def _refuse_outside(old: Any) -> None:
     )
 
 
-def seen_by(t: Tensor) -> Any:
+def expected_of(t: Tensor) -> Any:
     """What the storage of ``t`` holds, for :func:`write`; ANY where others write to its memory, or nobody else does.
 
     A weak reference to that, where a part of much changes: who holds the value itself keeps it from being overwritten.
@@ -151,14 +151,14 @@ def wholes(tensors: Iterable[Tensor]) -> list[Storage | None]:
     return [None if s.shared or s.copied or (v and v.steps) else s for s, v in held]
 
 
-def store(storage: Storage, value: Any, seen: Any = ANY) -> bool:
-    """Let the storage hold ``value``; no version counts it. ``seen`` is as for :func:`write`."""
+def store(storage: Storage, value: Any, expected: Any = ANY) -> bool:
+    """Let the storage hold ``value``; no version counts it. ``expected`` is as for :func:`write`."""
     if value.__class__ is not Array:
         demand_own(storage, value)
     if CAPTURES:
         _wrote(storage)
     value = as_before(storage.form, value) if USED else value
-    if seen is not ANY and storage.value is not seen and not storage.shared:
+    if expected is not ANY and storage.value is not expected and not storage.shared:
         return False
     storage.value = value  # no thread comes between, as nothing is called
     storage.epoch += 1
@@ -173,10 +173,10 @@ def lend(storage: Storage, value: Any) -> None:
     storage.epoch += 1
 
 
-def write(t: Tensor, value: Any, seen: Any = ANY) -> bool:
+def write(t: Tensor, value: Any, expected: Any = ANY) -> bool:
     """Replace what ``t`` reads by ``value`` (same shape and dtype); every alias sees it.
 
-    ``seen``: what the storage held when ``value`` was computed from it. If it holds something else by now, which
+    ``expected``: what the storage held when ``value`` was computed from it. If it holds something else by now, which
     another thread has written, nothing happens, and False is returned.
     """
     storage, view = t._storage, t._view
@@ -186,7 +186,7 @@ def write(t: Tensor, value: Any, seen: Any = ANY) -> bool:
         demand_own(storage, value)
     if view is None or not view.steps:
         whole = as_before(storage.form, value) if USED else value
-        if seen is not ANY and storage.value is not seen and not storage.shared:
+        if expected is not ANY and storage.value is not expected and not storage.shared:
             return False
         storage.value = whole  # no thread comes between, as nothing is called
         storage.epoch += 1
@@ -195,11 +195,11 @@ def write(t: Tensor, value: Any, seen: Any = ANY) -> bool:
             value = complete(storage, value)
         large = overwriting.large(storage)
         replace = views.writer(view.steps)
-        weak = seen if seen.__class__ is weakref.ref else None
-        may = large and (seen is ANY or weak is not None)
+        weak = expected if expected.__class__ is weakref.ref else None
+        may = large and (expected is ANY or weak is not None)
         while not (epoch := may and overwriting.overwrite(storage, replace, (), (value, *view.ints), weak)):
             old = storage.value
-            if seen is not ANY and old is not (seen if weak is None else weak()) and not storage.shared:
+            if expected is not ANY and old is not (expected if weak is None else weak()) and not storage.shared:
                 return False
             whole = views.write(old, view, value)
             whole = as_before(storage.form, whole) if USED else whole

@@ -55,19 +55,19 @@ def large(storage: Storage) -> bool:
 
 
 def overwrite(
-    storage: Storage, op: Kernel, static: Static, others: tuple[Any, ...], seen: weakref.ref[Any] | None = None
+    storage: Storage, op: Kernel, static: Static, others: tuple[Any, ...], expected: weakref.ref[Any] | None = None
 ) -> int:
     """Let a :func:`large` storage hold ``op(its value, *others)``, in the memory of its value; see Note [Overwriting].
 
-    ``seen``: to what ``others`` were computed from, if they were computed from the value. Returns the storage's epoch
-    as this change leaves it, or 0, with nothing done, if somebody may still hold the value, or it is another by now.
+    ``expected``: to what ``others`` were computed from, if they were computed from the value. Returns the storage's
+    epoch as this change leaves it, or 0, with nothing done, if somebody may still hold the value, or it is another.
     """
     if CAPTURES or state.trace is not None or state.recorder is not None or USED or SHARING:
         return 0
     old = storage.value
     if not getattr(old, "_owned", False) or getrefcount(old) > KNOWN or not trace_state_clean():
         return 0
-    if seen is not None and seen() is not old:
+    if expected is not None and expected() is not old:
         return 0
     if not _OPERANDS.issuperset([x.__class__ for x in others]):
         return 0

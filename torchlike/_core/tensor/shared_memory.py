@@ -144,7 +144,7 @@ class Shared(Storage):
                 first, end = _extent(layout, dtype)
                 here = memory.covers(first, end) if (end - first) * 2 < len(memory.bytes) else None
                 if here:
-                    return epoch, put_beside(memory.seen(layout, dtype), form)
+                    return epoch, put_beside(memory.array_of(layout, dtype), form)
             if here is None:
                 self._read()
             cache = t._cache
@@ -165,7 +165,7 @@ class Shared(Storage):
             memory, (layout, dtype) = self.host, _layout(t, form)
             if not (is_disjoint(layout) and fits(new, layout.shape, dtype) and memory.covers(*_extent(layout, dtype))):
                 return False
-            memory.seen(layout, dtype)[...] = new
+            memory.array_of(layout, dtype)[...] = new
             if memory.spans is None:
                 _set(self, Unread(form.shape, form.dtype, form.sharding, form._committed))
             self.epoch += 1
@@ -183,7 +183,7 @@ class Shared(Storage):
             if len(memory.bytes) <= _SMALL or not memory.covers(*_extent(layout, dtype)):
                 return None
             try:
-                return put_beside(memory.seen(layout, dtype)[index], form)
+                return put_beside(memory.array_of(layout, dtype)[index], form)
             except IndexError:  # PyTorch has its own words for it
                 return None
 
@@ -263,7 +263,7 @@ def array_over(t: Tensor) -> np.ndarray | None:
             first, end = _extent(layout, dtype)
             part = storage.strides is None and (end - first) * 2 < len(memory.bytes)
             memory.extend(*((first, end) if part else (0, len(memory.bytes))), form, storage.strides)
-        return memory.seen(layout, dtype)
+        return memory.array_of(layout, dtype)
 
 
 def has_gaps(t: Tensor) -> bool:

@@ -42,7 +42,7 @@ class Storage:
     """
 
     __slots__ = (
-        "value", "version", "epoch", "strides", "shown", "level", "inner", "host", "born", "_address", "__weakref__",
+        "value", "version", "epoch", "strides", "handle", "level", "inner", "host", "born", "_address", "__weakref__",
     )  # fmt: skip
     level: Any
     inner: Any

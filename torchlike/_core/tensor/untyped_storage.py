@@ -66,7 +66,7 @@ class UntypedStorage(given.StorageBase):
         else:
             host = np.zeros(size, np.uint8) if isinstance(size, int) else _of_ints(size)
             self._storage = holding(immediate.jax.device_put(host, devices.jax_device(asked)))
-        self._storage.shown = weakref.ref(self)
+        self._storage.handle = weakref.ref(self)
 
     @staticmethod
     def from_file(filename: Any, shared: bool = False, nbytes: int = 0) -> UntypedStorage:
@@ -78,7 +78,7 @@ class UntypedStorage(given.StorageBase):
         made = UntypedStorage(0) if shared else _of_bytes(file_memory.read(filename, nbytes))
         if shared and (storage := file_memory.mapped(filename, nbytes)) is not None:
             made._storage = storage
-            storage.shown = weakref.ref(made)
+            storage.handle = weakref.ref(made)
         FILES.add(made._storage)
         if shared:
             _NAMES[made._storage] = str(filename)
@@ -306,9 +306,9 @@ class UntypedStorage(given.StorageBase):
     def __deepcopy__(self, memo: dict[Any, Any]) -> UntypedStorage:
         """A copy, shared with the copies of the tensors of this storage."""
         made = copied_cell(self._storage, memo)
-        ref = getattr(made, "shown", None)
-        shown = None if ref is None else ref()
-        return _shown(made) if shown is None else shown
+        ref = getattr(made, "handle", None)
+        handle = None if ref is None else ref()
+        return _handle(made) if handle is None else handle
 
     def __repr__(self) -> str:
         numbers = "..." if self.is_meta else "\n".join(f" {b}" for b in self.tolist())
@@ -555,11 +555,11 @@ def copied_cell(cell: Storage, memo: dict[Any, Any]) -> Storage:
     return memo[key]
 
 
-def _shown(cell: Storage) -> UntypedStorage:
-    shown = object.__new__(UntypedStorage)
-    shown._storage = cell
-    cell.shown = weakref.ref(shown)
-    return shown
+def _handle(cell: Storage) -> UntypedStorage:
+    handle = object.__new__(UntypedStorage)
+    handle._storage = cell
+    cell.handle = weakref.ref(handle)
+    return handle
 
 
 def untyped_storage(t: Tensor) -> UntypedStorage:
@@ -572,9 +572,9 @@ def untyped_storage(t: Tensor) -> UntypedStorage:
         )
     if CAPTURES:
         placed(t)
-    ref = getattr(t._storage, "shown", None)
-    shown = None if ref is None else ref()
-    return _shown(t._storage) if shown is None else shown
+    ref = getattr(t._storage, "handle", None)
+    handle = None if ref is None else ref()
+    return _handle(t._storage) if handle is None else handle
 
 
 def typed_storage(t: Tensor) -> TypedStorage:

@@ -83,20 +83,20 @@ class Writer:
         return names["run"]
 
 
-def straight(program: Program, shown: bool) -> Callable[..., Any]:
+def straight(program: Program, concurrent: bool) -> Callable[..., Any]:
     """``run(leaves, numbers)`` of a program: what a call reads, computes, writes and returns.
 
-    ``shown``: whether other threads may look meanwhile, for whom there are tokens.
+    ``concurrent``: whether other threads may look meanwhile, for whom there are tokens.
     """
     w = _writer(program)
     _begin(w, program)
     _gather(w, program)
     w.add("kept = []")
-    _claim(w, program.fixed[: program.lent] if shown else [])
+    _claim(w, program.fixed[: program.lent] if concurrent else [])
     w.add("try:")
     with w.block():
-        _compute(w, program, shown)
-        _leave(w, program, shown)
+        _compute(w, program, concurrent)
+        _leave(w, program, concurrent)
         if program.direct is not None:
             written = sum([id(s) in program.owned for s, _, _ in program.writes])
             w.add(f"direct.epochs = now + {written} if quick and now == direct.last else None")
@@ -106,13 +106,13 @@ def straight(program: Program, shown: bool) -> Callable[..., Any]:
     return w.function("def run(leaves, numbers):")
 
 
-def ahead(program: Program, hold: Callable[[], bool], shown: bool) -> Callable[..., Any]:
+def ahead(program: Program, hold: Callable[[], bool], concurrent: bool) -> Callable[..., Any]:
     """``run(leaves)``: a call whose guards are checked while the program computes; raises Stale if they do not hold,
     and Unsettled.
 
     See Note [Ahead] in :mod:`program`.
     """
-    w, lent = _writer(program), program.fixed[: program.lent] if shown else []
+    w, lent = _writer(program), program.fixed[: program.lent] if concurrent else []
     w.names.update(
         Stale=Stale, hold=hold, holds=program.holds, united=program.united, numbers_now=program.numbers,
         examine=program.examine,
@@ -138,7 +138,7 @@ def ahead(program: Program, hold: Callable[[], bool], shown: bool) -> Callable[.
         w.add("kept.append(outs)")
         if program.errors:
             w.add(f"failed.append(outs[{program.flags}])")
-        _leave(w, program, shown)
+        _leave(w, program, concurrent)
     w.add("except BaseException as error:", "    outs = recover(values, error, kept, leaves, True)")
     _give(w, program)
     return w.function("def run(leaves):")
@@ -248,10 +248,10 @@ def _claim(w: Writer, lent: Sequence[Storage]) -> None:
         w.add(f"if {changed}:", "    raise Unsettled")
 
 
-def _compute(w: Writer, program: Program, shown: bool) -> None:
+def _compute(w: Writer, program: Program, concurrent: bool) -> None:
     """Run, with tokens in place of the arrays that are overwritten."""
-    lent, limit = program.fixed[: program.lent], "ONE" if shown else "TWO"
-    w.add(*[f"{w.name(s)}.value = tokens[{i}]" for i, s in enumerate(lent) if shown])
+    lent, limit = program.fixed[: program.lent], "ONE" if concurrent else "TWO"
+    w.add(*[f"{w.name(s)}.value = tokens[{i}]" for i, s in enumerate(lent) if concurrent])
     if program.donated:
         w.add(f"if max(map(getrefcount, islice(values, {program.donated}))) > {limit} or SHARING:")
         w.add(f"    unshare(values, {limit})")
@@ -265,10 +265,10 @@ def _compute(w: Writer, program: Program, shown: bool) -> None:
         w.add(f"failed.append(outs[{program.flags}])")
 
 
-def _leave(w: Writer, program: Program, shown: bool) -> None:
+def _leave(w: Writer, program: Program, concurrent: bool) -> None:
     """What the call changes outside."""
     _write(w, program.writes)
-    if program.lent and shown:
+    if program.lent and concurrent:
         w.add("if max(map(getrefcount, tokens)) > ONE:", "    redeem(outs)")
     _leave_others(w, program)
 

@@ -291,11 +291,11 @@ class Program:
         return lambda residuals, seeds: run(*residuals, *all_settled([seeds[k] for k in order]))
 
     # -- calls -----------------------------------------------------------------------------------
-    run = functools.cached_property(lambda self: straight(self, shown=True))
-    run_alone = functools.cached_property(lambda self: straight(self, shown=False))
+    run = functools.cached_property(lambda self: straight(self, concurrent=True))
+    run_alone = functools.cached_property(lambda self: straight(self, concurrent=False))
 
-    _ahead = functools.cached_property(lambda self: ahead(self, self.hold, shown=True))
-    _ahead_alone = functools.cached_property(lambda self: ahead(self, self.hold, shown=False))
+    _ahead = functools.cached_property(lambda self: ahead(self, self.hold, concurrent=True))
+    _ahead_alone = functools.cached_property(lambda self: ahead(self, self.hold, concurrent=False))
 
     def look_ahead(self, hold: Callable[[], bool]) -> None:
         """Run ahead of ``hold`` from now on, if that does no harm. See Note [Ahead]."""

@@ -131,7 +131,7 @@ def DICT_MERGE(i: Interpreter, f: Frame, n: int) -> None:
 
 def _mapping(i: Interpreter, x: Any) -> Any:
     if isinstance(x, dict):
-        i.seen(x)
+        i.expose(x)
         return dict(x)
     return {key: i.item(x, key) for key in _all(i, i.call(i.attribute(x, "keys")))}
 

@@ -93,7 +93,7 @@ class CFunctions(Arrays):
         if f in (isinstance, issubclass) and len(args) == 2:
             note_instance(self, f, *args)
         elif f not in (callable, id, hash):
-            self.seen(*args, *kwargs.values())
+            self.expose(*args, *kwargs.values())
         return self.native(f, args, kwargs)
 
     def _sum(self, values: Any, start: Any = 0) -> Any:
@@ -109,10 +109,10 @@ class CFunctions(Arrays):
         if name == "__new__" and args and isinstance(args[0], type):
             if args[0] is not type and not issubclass(args[0], type):
                 self._demand_settled(owner)
-                self.seen(*args[1:])
+                self.expose(*args[1:])
                 return self.native(f, args, kwargs)
         if f in trust.ALTERNATE or trust.trusted_name(owner.__module__) or name in _OF_CLASSES:
-            self.seen(*args, *kwargs.values())
+            self.expose(*args, *kwargs.values())
             return self.native(f, args, kwargs)
         if name == "__subclasses__" and isinstance(getattr(f, "__self__", None), type) and not args:
             note_subclasses(self, owner)
@@ -138,7 +138,7 @@ class CFunctions(Arrays):
         elif isinstance(x, contextvars.ContextVar):
             return self._variable(f, x, name, args)
         elif isinstance(x, types.MappingProxyType):
-            self.seen(x)
+            self.expose(x)
         elif name == "__next__":
             return self.following(x)
         elif not self._harmless(x, name):
@@ -149,7 +149,7 @@ class CFunctions(Arrays):
         if name == "sort":
             args, kwargs = self.wrapped(args, kwargs)
         if name not in ("append", "add", "__setitem__", "insert"):
-            self.seen(*args, *kwargs.values())
+            self.expose(*args, *kwargs.values())
         return self.native(f, args if hasattr(f, "__self__") else (x, *args), kwargs)
 
     def _refuse_random(self, module: str) -> None:
@@ -185,7 +185,7 @@ class CFunctions(Arrays):
             return self.length(x)
         base = base_of(x)
         if base is not None and (name in _VIEWS or self.touched(x)):
-            self.seen(*args)
+            self.expose(*args)
             return self.native(getattr(base, name), (self.contents(x), *args), kwargs)
         self.reads.whole(x)
         return _NO_RESULT

@@ -87,7 +87,7 @@ class Calls(CFunctions):
         if inner is not None:
             return self.call(getattr(f, inner), args, kwargs)
         if trusted_class(kind):
-            self.seen(f)
+            self.expose(f)
             return self.leaf(f, args, kwargs)
         found = self.in_class(kind, "__call__")
         if found is MISSING:
@@ -217,7 +217,7 @@ class Calls(CFunctions):
         if trust.changing(f, args) and (self.frame is None or self.frame.watched):
             self.refuse(f"calls {getattr(f, '__name__', f)}, which gives other values in every call")
         args = self.presented(args)
-        self.seen(*args, *kwargs.values())
+        self.expose(*args, *kwargs.values())
         calls = trust.calls_objects(getattr(f, "__module__", None) or "")
         args, kwargs = self.wrapped(args, kwargs, calls)
         ours = getattr(f, "__name__", "") not in _CALLS_BACK and own(getattr(f, "__module__", None) or "")
@@ -295,7 +295,7 @@ class Calls(CFunctions):
             x = self.new(object.__new__(cls))
         else:
             self._demand_settled(getattr(new, "__self__", None))
-            self.seen(*args)
+            self.expose(*args)
             x = self.native(new, (cls, *args), kwargs)
         if not isinstance(x, cls):
             return x
@@ -350,7 +350,7 @@ class Calls(CFunctions):
         if cls in (map, filter):
             args, kwargs = self.wrapped(args, kwargs)
         if cls not in (types.CellType, functools.partial, staticmethod, classmethod, property, types.MethodType):
-            self.seen(*args, *kwargs.values())
+            self.expose(*args, *kwargs.values())
         return self.native(cls, args, kwargs)
 
     def _drained(self, args: tuple[Any, ...]) -> tuple[Any, ...]:

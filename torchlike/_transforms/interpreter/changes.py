@@ -228,7 +228,7 @@ class Changes:
             if not isinstance(x, Tensor):
                 self.change(x, "sets an entry")
             else:
-                self.seen(key, value)
+                self.expose(key, value)
             self.native(put_item, (x, self.constant(key), self.constant(value)), {})
         else:
             self._set_outside(x, self.constants(key) if self.lives else key, value)
@@ -288,7 +288,7 @@ class Changes:
     def change_first(self, f: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
         """A function, written in C, that reads and changes a list from outside."""
         self._allow(f"changes {self.reads.name(args[0])} ({f.__name__})")
-        self.seen(*args[1:])
+        self.expose(*args[1:])
         args, kwargs = self.wrapped((self.contents(args[0]), *args[1:]), kwargs)
         return self.native(f, args, kwargs)
 
@@ -306,7 +306,7 @@ class Changes:
 
     def all_of(self, x: Any) -> list[Any]:
         """The elements of an iterable as a list."""
-        self.seen(x)
+        self.expose(x)
         return self.native(list, (x,), {})
 
     def _on_contents(self, x: Any, base: Any, name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
@@ -319,7 +319,7 @@ class Changes:
         else:
             if name == "sort":
                 args, kwargs = self.wrapped(args, kwargs)
-            self.seen(*args, *kwargs.values())
+            self.expose(*args, *kwargs.values())
             result = self.native(method, args, kwargs)
         return x if result is new else result
 
@@ -357,7 +357,7 @@ class Changes:
         found = []
         for x in args:
             if isinstance(x, dict) and self.method(x, "keys") is None:
-                self.seen(x)
+                self.expose(x)
                 found += [(k, dict.get(x, k)) for k in dict.keys(x)]
             elif not isinstance(x, dict | list | tuple) and hasattr(type(x), "keys"):
                 found += [(k, self.item(x, k)) for k in self.all_of(self.call(self.attribute(x, "keys")))]

@@ -51,7 +51,7 @@ class Classes:
             meta = kind if issubclass(kind, meta) else meta
         if meta not in _METACLASSES and not trusted_class(meta):
             self.refuse(f"defines a class whose metaclass is {meta.__qualname__}")
-        self.seen(space)
+        self.expose(space)
         return self.new(self.native(meta, (name, bases, space), kwargs))
 
     def class_of(self, f: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:

@@ -382,7 +382,7 @@ class Objects(Protocols):
         if type(key) not in PLAIN and not isinstance(x, dict) and (place := self.method(key, "__index__")) is not None:
             key = self.call(place, ())
         if self.is_made(x) or not is_container(x):
-            self.seen(x, key)
+            self.expose(x, key)
             key = self.key(key) if isinstance(x, dict) else key
             return self.native(subscript, (x, key), {}) if type(x) not in HOLDERS else self.handed(subscript, x, key)
         if isinstance(x, dict):
@@ -425,7 +425,7 @@ class Objects(Protocols):
         if not isinstance(x, Tensor) and not trusted_class(type(x)) and not is_container(x):
             return any(self.truth(self.compare("==", v, value)) for v in self.iterate(x))
         x = self.present(x)
-        self.seen(x)
+        self.expose(x)
         return self.native(contained, (x, value), {})
 
     def has_key(self, x: Any, key: Any) -> bool:
@@ -436,7 +436,7 @@ class Objects(Protocols):
         return self.reads.add("has", x, key, dict.__contains__(x, key), entry_name(self.reads.name(x), key))
 
     # -- what something else reads ------------------------------------------------------------------
-    def seen(self, *values: Value) -> None:
+    def expose(self, *values: Value) -> None:
         """Note all that containers from outside hold, because something else is going to read it."""
         for x in values:
             kind = type(x)
@@ -449,9 +449,9 @@ class Objects(Protocols):
             if is_container(x):
                 self._contents(x)
             elif isinstance(x, tuple | frozenset):
-                self.seen(*x)
+                self.expose(*x)
             elif kind is slice:
-                self.seen(x.start, x.stop, x.step)
+                self.expose(x.start, x.stop, x.step)
             elif kind is types.MappingProxyType:
                 self.reads.add("proxy", x, None, None, self.reads.name(x))
             elif is_iterator(x) and not self.is_made(x):
@@ -472,7 +472,7 @@ class Objects(Protocols):
         if not self.is_made(x):
             self.reads.whole(x)
         if isinstance(x, dict):
-            self.seen(*dict.values(x))
+            self.expose(*dict.values(x))
         elif isinstance(x, list | collections.deque):
-            self.seen(*x)
+            self.expose(*x)
         self.looking.discard(id(x))

@@ -40,7 +40,7 @@ class Protocols:
                 self.refuse_change("iterates over a set that it has changed, whose order is not known yet")
             x = self.contents(x)
         if not loops or type(x) not in (list, tuple) or not self.is_made(x):
-            self.seen(x)
+            self.expose(x)
         return self.new(self.native(iter, (x,), {}) if type(x) not in HOLDERS else self.handed(iter, x))
 
     def by_index(self, x: Any) -> Iterator[Any]:
@@ -79,7 +79,7 @@ class Protocols:
             return self.truth(self.length(x))
         if type(x) in PLAIN or type(x) in _SIZED:
             return bool(x)
-        self.seen(x)
+        self.expose(x)
         return self.native(bool, (x,), {})
 
     def length(self, x: Any) -> Any:
@@ -91,7 +91,7 @@ class Protocols:
             return self._length_outside(x)
         if type(x) in _SIZED:  # whose numbers its length does not ask for
             return len(x)
-        self.seen(x)
+        self.expose(x)
         return self.native(len, (x,), {})
 
     def _length_outside(self, x: Any) -> Any:
@@ -123,7 +123,7 @@ class Protocols:
             function, name, reflected = OPERATORS[symbol[:-1]]
         if not self._any_method(left, name, right, reflected):
             left, right = self.present(left), self.present(right)
-            self.seen(left, right)
+            self.expose(left, right)
             return self.native(function, (left, right), {})
         return self._dispatch(function, name, reflected, left, right)
 

@@ -57,7 +57,7 @@ class GradStorage(Storage):
         raise RuntimeError(_POINTER)
 
     @property
-    def shown(self) -> Any:
+    def handle(self) -> Any:
         raise NotImplementedError("Cannot access storage of TensorWrapper: a tensor inside of grad has none of its own")
 
 
@@ -420,7 +420,7 @@ _NO_HOOKS = (
 )
 
 
-def _counted(target: Tensor, value: Any, seen: Any) -> bool:
+def _counted(target: Tensor, value: Any, expected: Any) -> bool:
     """A write, of what is read anew from the level below."""
     bump(target)
     return True

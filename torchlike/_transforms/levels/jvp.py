@@ -118,14 +118,14 @@ class JvpLevel(Level):
             return self.inplace(op, inputs, static, tangents)
         out = made.run()
         with self.recording():
-            self.follow(made, tangents, out)
+            self.propagate(made, tangents, out)
         return out
 
     def recording(self) -> contextlib.AbstractContextManager[Any]:
         """In which what is computed of tangents is recorded as this level asks."""
         return _grad_on() if self.recorded and not state.grad else _ANYHOW
 
-    def follow(self, made: Call, tangents: Sequence[Any], out: Any) -> None:
+    def propagate(self, made: Call, tangents: Sequence[Any], out: Any) -> None:
         """Give the results of a call, that changes nothing, their tangents."""
         op, form, inputs, static = made
         if not form.fresh:

@@ -146,7 +146,7 @@ class LevelStorage(Storage):
         raise RuntimeError("Cannot access data pointer of Tensor that doesn't have storage")
 
     @property
-    def shown(self) -> Any:
+    def handle(self) -> Any:
         raise NotImplementedError(
             "Cannot access storage of BatchedTensorImpl: a tensor inside of vmap has none of its own"
         )

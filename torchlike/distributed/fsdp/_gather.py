@@ -29,8 +29,8 @@ class Gathering(NamedTuple):
         back: placements of the gradient's parts. inner, inner_placements: of the tensor parallel DTensor.
         dtype, reduce_dtype: of the whole, and in which gradients are reduced; None for the parameter's own.
         scales: by what the mean of the gradients is multiplied; programs see them change.
-        reduces: whether gradients are reduced; one of the module's parameters. late: the sum of those of this process
-            that are not yet, of this parameter.
+        reduces: whether gradients are reduced; one of the module's parameters. unreduced: the sum of those of this
+            process that are not yet, of this parameter.
     """
 
     mesh: DeviceMesh
@@ -43,7 +43,7 @@ class Gathering(NamedTuple):
     reduce_dtype: Any
     scales: list[Tensor]
     reduces: dict[str, bool]
-    late: list[Any]
+    unreduced: list[Any]
 
 
 class _Gather(Function):
@@ -66,12 +66,12 @@ class _Gather(Function):
             value = whole(value, sharding_for(how.inner, how.inner_placements, value.shape, "fully_shard"))
         value = own_part(value)
         value = value if how.reduce_dtype is None else cast(value, how.reduce_dtype.np)
-        if how.late:
-            value = value + how.late.pop()
+        if how.unreduced:
+            value = value + how.unreduced.pop()
         if not all(how.reduces.values()):
             if state.capture is not None:
                 raise Unsupported("keeps gradients for a later backward, as set_requires_gradient_sync(False) says")
-            how.late.append(value)
+            how.unreduced.append(value)
             return None, None
         value = joined(value, how.mesh, how.back, "fully_shard", how.cut)
         for scale in how.scales:

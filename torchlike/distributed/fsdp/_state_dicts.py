@@ -35,7 +35,7 @@ def settings(kind: StateDictType, config: Any = None, optim_config: Any = None) 
     return StateDictSettings(kind, config or expected(), optim_config or optim_expected())
 
 
-def shown(x: Any, kind: StateDictType, offload: bool) -> Any:
+def converted(x: Any, kind: StateDictType, offload: bool) -> Any:
     """A tensor of a state dict, as its kind has it; all processes take part."""
     if not isinstance(x, Tensor):
         return x
@@ -102,7 +102,7 @@ def optim_state_dict(
     for key, own in held["state"].items():
         name = names[key] if isinstance(key, int) else key
         p = of_name.get(name)
-        state[name] = {k: shown(_snapshot(v, p), kind, config.offload_to_cpu) for k, v in own.items()}
+        state[name] = {k: converted(_snapshot(v, p), kind, config.offload_to_cpu) for k, v in own.items()}
     groups = [
         group | {"params": [names[key] if isinstance(key, int) else key for key in group["params"]]}
         for group in held["param_groups"]

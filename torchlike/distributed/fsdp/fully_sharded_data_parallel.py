@@ -167,7 +167,7 @@ class FullyShardedDataParallel(Module):
             if prefix + name in made:
                 made[prefix + name] = made[prefix + name].to(dtype)
         for key in [key for key in made if key not in before]:
-            x = _state_dicts.shown(made[key], chosen.state_dict_type, config.offload_to_cpu)
+            x = _state_dicts.converted(made[key], chosen.state_dict_type, config.offload_to_cpu)
             if gone:
                 del made[key]
             else:

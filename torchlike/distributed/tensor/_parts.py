@@ -31,14 +31,14 @@ class Part(Storage):
 
     Attributes:
         of: the whole, a plain tensor. mesh, cut: the mesh of the DTensor, and its placements where they cut into parts
-            that are not equal. seen: (value of the whole, the part) when it was read last.
+            that are not equal. cached: (value of the whole, the part) when it was read last.
     """
 
-    __slots__ = ("of", "mesh", "cut", "seen")
+    __slots__ = ("of", "mesh", "cut", "cached")
     copied = True
 
     def __init__(self, of: Tensor, mesh: DeviceMesh, cut: Placements | None) -> None:
-        self.of, self.mesh, self.cut, self.seen = of, mesh, cut, (None, None)
+        self.of, self.mesh, self.cut, self.cached = of, mesh, cut, (None, None)
         self.version, self.strides, self._address = 0, None, 0
         if CAPTURES and state.capture is not None:
             state.capture.made(self)
@@ -47,9 +47,9 @@ class Part(Storage):
     def value(self) -> Any:  # type: ignore[override]
         """This process's part of the whole as it is now."""
         value = value_of(self.of)
-        if self.seen[0] is not value:
-            self.seen = value, own(value, self.mesh, self.cut)
-        return self.seen[1]
+        if self.cached[0] is not value:
+            self.cached = value, own(value, self.mesh, self.cut)
+        return self.cached[1]
 
     @value.setter
     def value(self, new: Any) -> None:
@@ -73,7 +73,7 @@ class Part(Storage):
         changed = joined_as(whole, sharing(jax.device_put(new, old.sharding), new))
         write_silently(self.of, changed)
         value = value_of(self.of)
-        self.seen = value, own_part(value)
+        self.cached = value, own_part(value)
 
     @property
     def epoch(self) -> int:  # type: ignore[override]

@@ -152,5 +152,5 @@ class _AtOnce:
     def cut(self) -> None:
         """Nothing waits."""
 
-    def examine(self, late: str | None = None) -> None:
+    def examine(self, remark: str | None = None) -> None:
         """Nothing was left for later."""

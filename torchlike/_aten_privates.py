@@ -1,10 +1,10 @@
-"""Private functions that PyTorch has in ``torch`` for the aten calls of their names (``root_names.BELOW``)."""
+"""Private functions that PyTorch has in ``torch`` for the aten calls of their names (``root_names.ATEN_PRIVATES``)."""
 
 from collections.abc import Callable
 from typing import Any
 
 from torchlike._aten.packets import ops
-from torchlike.interop.root_names import BELOW
+from torchlike.interop.root_names import ATEN_PRIVATES
 
 
 def __getattr__(name: str) -> Callable[..., Any]:
@@ -14,7 +14,7 @@ def __getattr__(name: str) -> Callable[..., Any]:
     >>> torch._addmm_activation(torch.ones(1), -torch.ones(2, 2), torch.ones(2, 1)).tolist()
     [[0.0], [0.0]]
     """
-    if name not in BELOW:
+    if name not in ATEN_PRIVATES:
         raise AttributeError(f"module {__name__} has no attribute {name}")
     packet = getattr(ops.aten, name)
 
