@@ -14,7 +14,7 @@ import sys
 import tempfile
 import time
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -24,6 +24,7 @@ import jax
 from torchlike._base.home import OURS
 from torchlike.distributed import _meeting, _rendezvous
 from torchlike.distributed._keeper import Keeper
+from torchlike.distributed._runtime import DistNetworkError
 from torchlike.distributed.elastic.multiprocessing.errors import ProcessFailure, _record
 from torchlike.interop.refusing import refusing
 
@@ -39,7 +40,7 @@ def get_args_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m torchlike run", allow_abbrev=False, description=__doc__)
     both = _both(parser)
     both("--nproc-per-node", "--nproc", default="1", help="processes on this machine: a number, auto, cpu or gpu")
-    both("--nnodes", default="1", help="how many machines; 1:MAX where this is the only one")
+    both("--nnodes", default="1", help="how many machines, or MIN:MAX that come and go, with c10d")
     both("--node-rank", type=int, default=None, help="the number of this machine; with c10d they are dealt out")
     both("--master-addr", default="", help="the host of machine 0; 127.0.0.1 for one machine")
     both("--master-port", type=int, default=0, help="a port there; for one machine any that is free")
@@ -49,7 +50,7 @@ def get_args_parser() -> argparse.ArgumentParser:
     both("--rdzv-backend", choices=("static", "c10d"), default="static", help="c10d: machines need no --node-rank")
     both("--rdzv-endpoint", default="", help="HOST[:PORT] of machine 0")
     both("--rdzv-id", default="", help="a name for the run")
-    both("--rdzv-conf", default="", help="with c10d join_timeout=SECONDS counts, 600 by default")
+    both("--rdzv-conf", default="", help="with c10d NAME=SECONDS,...: see docs/distributed.md")
     both("--log-dir", default="", help="a folder for what processes write, with --redirects")
     both(
         "-r",
@@ -90,19 +91,25 @@ def parse_args(args: Sequence[str] | None) -> argparse.Namespace:
     options = parser.parse_args(args)
     _demand_outputs(options, parser)
     host, _, port = options.rdzv_endpoint.partition(":")
-    options.nnodes = _machines(options, host, parser)
+    options.nnodes_range = low, high = _machines(options, host, port, parser)
+    options.nnodes = low
     options.nproc_per_node = _count(options.nproc_per_node, parser)
     options.master_addr = options.master_addr or ("" if options.standalone else host)
     options.master_port = 0 if options.standalone else options.master_port or int(port or 0)
-    meets = options.nnodes > 1 and options.rdzv_backend == "c10d" and options.node_rank is None
-    options.meets = meets and bool(options.rdzv_endpoint) and not options.standalone
+    options.told_rank = options.node_rank
+    unnumbered = options.rdzv_backend == "c10d" and options.node_rank is None and bool(options.rdzv_endpoint)
+    options.meets = high > 1 and (unnumbered or options.max_restarts > 0)
     options.node_rank = options.node_rank or 0
-    if not 0 <= options.node_rank < options.nnodes:
-        parser.error(f"--node-rank {options.node_rank}: expected a number below --nnodes {options.nnodes}")
-    if options.nnodes > 1 and not options.meets and not (options.master_addr and options.master_port):
+    if not 0 <= options.node_rank < high:
+        parser.error(f"--node-rank {options.node_rank}: expected a number below --nnodes {high}")
+    if high > 1 and not unnumbered and not (options.master_addr and options.master_port):
         parser.error("several machines need --master-addr and --master-port, or --rdzv-backend c10d --rdzv-endpoint")
-    if options.nnodes > 1 and options.max_restarts:
-        parser.error("--max-restarts is supported on one machine: machines do not tell each other to start anew")
+    if high > low and not unnumbered:
+        parser.error(f"--nnodes {low}:{high}: machines that come and go need --rdzv-backend c10d and --rdzv-endpoint")
+    if options.meets and not unnumbered:
+        options.told_rank = options.node_rank
+    options.first_rank = options.node_rank * options.nproc_per_node
+    options.world_size = options.nproc_per_node * low
     return options
 
 
@@ -121,18 +128,17 @@ def _demand_outputs(options: argparse.Namespace, parser: argparse.ArgumentParser
     options.redirects, options.local_ranks_filter = wanted, shown
 
 
-def _machines(options: argparse.Namespace, host: str, parser: argparse.ArgumentParser) -> int:
-    """How many machines take part: of MIN:MAX those that are there, which is known where all of it is on this one."""
+def _machines(
+    options: argparse.Namespace, host: str, port: str, parser: argparse.ArgumentParser
+) -> tuple[int, int]:  # fmt: skip
+    """The least and the largest number of machines; 1 and 1 where nobody else can meet this one."""
     low, _, high = options.nnodes.partition(":")
     if not low.isdigit() or int(low) < 1 or (high and (not high.isdigit() or int(high) < int(low))):
         parser.error(f"--nnodes {options.nnodes}: expected a number, or MIN:MAX")
-    alone = options.standalone or (low == "1" and {host, options.master_addr} <= {"", "localhost", "127.0.0.1", "::1"})
-    if high not in ("", low) and not alone:
-        parser.error(
-            f"--nnodes {options.nnodes}: machines that come and go are not supported; give a number, --node-rank and "
-            "--master-addr"
-        )
-    return 1 if options.standalone else int(low)
+    nowhere = not host or (port == "0" and host in ("localhost", "127.0.0.1", "::1"))
+    if options.standalone or (low == "1" and nowhere and options.master_addr in ("", "localhost", "127.0.0.1", "::1")):
+        return 1, 1
+    return int(low), int(high or low)
 
 
 def _count(text: str, parser: argparse.ArgumentParser) -> int:
@@ -171,11 +177,15 @@ def run(options: argparse.Namespace) -> int:
 
 def last_failure(options: argparse.Namespace) -> ProcessFailure | None:
     """As :func:`run`; who failed, if that was the end."""
-    name = options.rdzv_id or str(uuid.uuid4())
-    if options.meets:
-        with _meeting.met(options) as found:
-            return _last_failure(found, found.rdzv_id)
-    return _last_failure(options, name)
+    if not options.meets:
+        return _last_failure(options, options.rdzv_id or str(uuid.uuid4()))
+    try:
+        with _meeting.met(options) as meeting:
+            return _last_failure_of(meeting)
+    except TimeoutError as error:
+        return _elsewhere(str(error))
+    except DistNetworkError as error:
+        return _elsewhere(f"the launcher where all meet is gone: {error}")
 
 
 def _last_failure(options: argparse.Namespace, name: str) -> ProcessFailure | None:
@@ -185,14 +195,37 @@ def _last_failure(options: argparse.Namespace, name: str) -> ProcessFailure | No
             return None
         left = options.max_restarts - attempt
         then = f"; starting anew ({left} of {options.max_restarts} restarts left)" if left else ""
-        print(f"torchlike run: {failed.message}{then}", file=sys.stderr, flush=True)
+        _announce(f"{failed.message}{then}")
     return failed
 
 
-def _attempt(options: argparse.Namespace, name: str, attempt: int) -> ProcessFailure | None:
-    """Run all processes once; who failed."""
+def _last_failure_of(meeting: _meeting.Meeting) -> ProcessFailure | None:
+    """Take part in each round of several machines."""
+    own = None
+    for options in meeting.rounds():
+        own = _attempt(options, options.rdzv_id, options.attempt, meeting.is_over)
+        if why := meeting.tell("" if own is None else own.message):
+            _announce(why)
+    why = meeting.end()
+    return _elsewhere(why, own) if why else None
+
+
+def _elsewhere(why: str, own: ProcessFailure | None = None) -> ProcessFailure:
+    """What ended the run, if no process of this machine did."""
+    _announce(why)
+    return own or ProcessFailure(-1, 0, 1, "", why)
+
+
+def _announce(why: str) -> None:
+    print(f"torchlike run: {why}", file=sys.stderr, flush=True)
+
+
+def _attempt(
+    options: argparse.Namespace, name: str, attempt: int, is_over: Callable[[], bool] = lambda: False
+) -> ProcessFailure | None:  # fmt: skip
+    """Run all processes once; who failed. They are ended where it ``is_over``."""
     host, port = options.master_addr or "127.0.0.1", options.master_port or _free_port()
-    size = options.nproc_per_node * options.nnodes
+    size = options.world_size
     address = f"{host}:{port}"
     keeper = Keeper(address, size) if size > 1 and options.node_rank == 0 else None
     shared = {
@@ -211,12 +244,12 @@ def _attempt(options: argparse.Namespace, name: str, attempt: int) -> ProcessFai
     try:
         with tempfile.TemporaryDirectory() as errors, _ending(processes, options.shutdown_timeout):
             for i in range(options.nproc_per_node):
-                rank = str(options.node_rank * options.nproc_per_node + i)
+                rank = str(options.first_rank + i)
                 local = "0" if options.virtual_local_rank else str(i)
                 own = {"RANK": rank, "LOCAL_RANK": local, "ROLE_RANK": rank, _record.FILE: f"{errors}/{i}"}
                 with _outputs(options, name, attempt, i) as files:
                     processes.append(subprocess.Popen(_command(options), env={**os.environ, **shared, **own}, **files))
-            return _watched(processes, options, Path(errors))
+            return _watched(processes, options, Path(errors), is_over)
     finally:
         if keeper is not None and options.nnodes == 1:  # processes of other machines may need it
             keeper.end()
@@ -247,19 +280,21 @@ def _command(options: argparse.Namespace) -> list[str]:
     return [*ours, *module, options.training_script, *options.training_script_args]
 
 
-def _watched(processes: list[subprocess.Popen], options: argparse.Namespace, errors: Path) -> ProcessFailure | None:
+def _watched(
+    processes: list[subprocess.Popen], options: argparse.Namespace, errors: Path, is_over: Callable[[], bool]
+) -> ProcessFailure | None:  # fmt: skip
     """Wait until all have ended well, or one has not. ``errors``: a folder with what processes say of theirs."""
     while True:
         codes = [process.poll() for process in processes]
         for i, code in enumerate(codes):
             if code:
-                rank = options.node_rank * options.nproc_per_node + i
+                rank = options.first_rank + i
                 how = f"by {signal.Signals(-code).name}" if code < 0 else f"with exit code {code}"
                 said = _record.message_of(errors / str(i))
                 why = f": {said}" if said else ""
                 text = f"{options.training_script} FAILED: rank {rank} (process {processes[i].pid}) ended {how}{why}"
                 return ProcessFailure(i, processes[i].pid, code, str(errors / str(i)), text)
-        if None not in codes:
+        if None not in codes or is_over():
             return None
         time.sleep(options.monitor_interval)
 

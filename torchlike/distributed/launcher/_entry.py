@@ -14,8 +14,8 @@ def main(folder: Path) -> None:
     with (folder / "call").open("rb") as file:
         spawn.prepare(pickle.load(file))
         function, args = pickle.load(file)
-    result = pickle.dumps(record(function)(*args))
-    (folder / os.environ["RANK"]).write_bytes(result)
+    result = pickle.dumps((int(os.environ["RANK"]), record(function)(*args)))
+    (folder / os.environ["LOCAL_RANK"]).write_bytes(result)
 
 
 if __name__ == "__main__":

@@ -23,12 +23,13 @@ class LaunchConfig:
     """How many processes there are, and how they are watched; as the options of ``torchlike run``.
 
     Attributes:
-        min_nodes, max_nodes: both 1: other machines have launchers of their own, ``torchlike run`` on each.
+        min_nodes, max_nodes: how many machines, of which each calls this; with ``rdzv_backend="c10d"`` where not 1.
         nproc_per_node: how many processes. max_restarts: how often all are started anew where one fails.
         monitor_interval: seconds between looks at them. run_id, role: what their environment says.
         rdzv_endpoint: HOST:PORT where they meet; any free port where it is empty or the port is 0.
-        local_addr, rdzv_backend, rdzv_configs, rdzv_timeout, metrics_cfg, event_log_handler, start_method: accepted;
-            they are started as by "spawn".
+        rdzv_backend, rdzv_configs: with "c10d" the times of ``--rdzv-conf``.
+        local_addr, rdzv_timeout, metrics_cfg, event_log_handler, start_method: accepted; they are started as by
+            "spawn".
     """
 
     min_nodes: int
@@ -58,7 +59,7 @@ class elastic_launch:
 
     Raises:
         ChildFailedError: a process failed, and no restart was left.
-        NotImplementedError: several machines, or ``logs_specs``.
+        NotImplementedError: several machines with another rendezvous than c10d, or ``logs_specs``.
 
     >>> from torchlike.distributed.launcher import LaunchConfig, elastic_launch
     >>> elastic_launch(LaunchConfig(1, 1, 2), "true")()
@@ -74,8 +75,8 @@ class elastic_launch:
 
 def launch_agent(config: LaunchConfig, entrypoint: Callable[..., Any] | str | None, args: list[Any]) -> dict[int, Any]:
     """See :class:`elastic_launch`."""
-    if config.min_nodes != 1 or config.max_nodes != 1:
-        raise NotImplementedError("elastic_launch(): several machines are not supported; start torchlike run on each")
+    if config.max_nodes != 1 and (config.rdzv_backend != "c10d" or not config.rdzv_endpoint):
+        raise NotImplementedError("elastic_launch(): several machines need rdzv_backend='c10d' and an rdzv_endpoint")
     if config.logs_specs is not None:
         raise NotImplementedError("elastic_launch(): logs_specs is not supported; torchlike run has --log-dir")
     if entrypoint is None:
@@ -88,7 +89,7 @@ def launch_agent(config: LaunchConfig, entrypoint: Callable[..., Any] | str | No
         folder = Path(name)
         (folder / "call").write_bytes(_main_module() + pickle.dumps((entrypoint, tuple(args))))
         _launch(config, [_entry.__file__, name], getattr(entrypoint, "__qualname__", str(entrypoint)))
-        return {rank: pickle.loads((folder / str(rank)).read_bytes()) for rank in ranks}
+        return dict(pickle.loads((folder / str(rank)).read_bytes()) for rank in ranks)
 
 
 def _main_module() -> bytes:
@@ -102,7 +103,11 @@ def _main_module() -> bytes:
 def _launch(config: LaunchConfig, command: list[str], name: str) -> None:
     host, _, port = config.rdzv_endpoint.rpartition(":")
     where = [f"--master-addr={host}", f"--master-port={port}"] if host and port.isdigit() and int(port) else []
+    if config.max_nodes > 1:
+        times = ",".join(f"{name}={value}" for name, value in config.rdzv_configs.items())
+        where = ["--rdzv-backend=c10d", f"--rdzv-endpoint={config.rdzv_endpoint}", f"--rdzv-conf={times}"]
     options = run.parse_args([
+        f"--nnodes={config.min_nodes}:{config.max_nodes}",
         f"--nproc-per-node={config.nproc_per_node}", f"--max-restarts={config.max_restarts}", f"--role={config.role}",
         f"--monitor-interval={config.monitor_interval}", *([f"--rdzv-id={config.run_id}"] if config.run_id else []),
         *where, *command,
