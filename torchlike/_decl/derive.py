@@ -165,6 +165,19 @@ class Kernel:
         """The plan that differentiates one call, or None where nothing is differentiable."""
         return default_plan(self, static, avals, wanted)
 
+    def pulled_back(self, static: Static, inputs: Values, wanted: Indices, diff: Indices, grads: Values) -> Values:
+        """The gradients of the ``wanted`` inputs by those of the results ``diff``; traceable."""
+        forward = self.forward(static)
+
+        def f(*xs: Value) -> tuple[jax.Array, ...]:
+            filled = list(inputs)
+            for i, x in zip(wanted, xs, strict=True):
+                filled[i] = x
+            out = as_tuple(forward(*filled))
+            return tuple(out[i] for i in diff)
+
+        return rules.adjoint(f, *(inputs[i] for i in wanted))(grads)
+
     def jvp(self, static: Static, tangents: Indices) -> Kernel:
         """The operator (inputs..., tangents of the inputs with these indices) -> (outputs..., tangents...)."""
         return self._derive(("jvp", static, tangents), jvp_function)
@@ -378,7 +391,6 @@ def _plan_outputs(kernel: Kernel, static: Static, avals: Avals) -> tuple[tuple[j
 
 def default_plan(kernel: Kernel, static: Static, avals: Avals, wanted: Indices) -> Plan | None:
     """jax.vjp of the kernel; dead-code elimination on its jaxpr tells which inputs it reads."""
-    forward = kernel.forward(static)
     outs, diff = _plan_outputs(kernel, static, avals)
     if not diff:
         return None
@@ -389,15 +401,7 @@ def default_plan(kernel: Kernel, static: Static, avals: Avals, wanted: Indices) 
         inputs = [None] * len(avals)
         for i, v in zip(present, values, strict=False):
             inputs[i] = v
-
-        def f(*xs: Value) -> tuple[jax.Array, ...]:
-            filled = list(inputs)
-            for i, x in zip(wanted, xs, strict=True):
-                filled[i] = x
-            out = as_tuple(forward(*filled))
-            return tuple(out[i] for i in diff)
-
-        return rules.adjoint(f, *(inputs[i] for i in wanted))(tuple(values[len(present) + len(outputs) :]))
+        return as_tuple(kernel.pulled_back(static, inputs, wanted, diff, tuple(values[len(present) + len(outputs) :])))
 
     try:
         jaxpr = wide_sums(jax.make_jaxpr(back)(*(avals[i] for i in present), *(outs[i] for i in (*outputs, *diff))))

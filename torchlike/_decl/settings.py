@@ -12,8 +12,12 @@ if TYPE_CHECKING:
     from torchlike._decl.derive import Kernel
 
 
+COMPOSED: list[Kernel] = []  # functions of operators that are kernels of their own
+
+
 def kernels() -> Iterator[Kernel]:
-    """Every declared operator and its in-place form."""
+    """Every declared operator and its in-place form, and what is composed of them."""
+    yield from COMPOSED
     for op in (*REGISTRY.values(), *EXTENSIONS.values()):
         yield op
         if op.inplace is not None:

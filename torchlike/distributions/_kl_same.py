@@ -3,6 +3,7 @@
 import math
 from typing import Any
 
+from torchlike._core.autograd.composed import composed
 from torchlike.autograd import grad
 from torchlike.distributions._torch import LA, F, torch
 from torchlike.distributions.bernoulli import Bernoulli
@@ -41,17 +42,26 @@ INF = math.inf
 
 @register_kl(Bernoulli, Bernoulli)
 def _bernoulli(p: Any, q: Any) -> Any:
-    one = p.probs * (F.softplus(-q.logits) - F.softplus(-p.logits))
-    one = torch.where(q.probs == 0, INF, one)
-    one = torch.where(p.probs == 0, 0.0, one)
-    zero = (1 - p.probs) * (F.softplus(q.logits) - F.softplus(p.logits))
-    zero = torch.where(q.probs == 1, INF, zero)
-    return one + torch.where(p.probs == 1, 0.0, zero)
+    return _of_bernoullis(p.probs, p.logits, q.probs, q.logits)
+
+
+@composed("AddBackward")
+def _of_bernoullis(p: Any, p_logits: Any, q: Any, q_logits: Any) -> Any:
+    one = p * (F.softplus(-q_logits) - F.softplus(-p_logits))
+    one = torch.where(q == 0, INF, one)
+    one = torch.where(p == 0, 0.0, one)
+    zero = (1 - p) * (F.softplus(q_logits) - F.softplus(p_logits))
+    zero = torch.where(q == 1, INF, zero)
+    return one + torch.where(p == 1, 0.0, zero)
 
 
 @register_kl(Beta, Beta)
 def _beta(p: Any, q: Any) -> Any:
-    a, b, c, d = p.concentration1, p.concentration0, q.concentration1, q.concentration0
+    return _of_betas(p.concentration1, p.concentration0, q.concentration1, q.concentration0)
+
+
+@composed("AddBackward")
+def _of_betas(a: Any, b: Any, c: Any, d: Any) -> Any:
     total_p, total_q = a + b, c + d
     logs = c.lgamma() + d.lgamma() + total_p.lgamma() - (a.lgamma() + b.lgamma() + total_q.lgamma())
     slopes = (a - c) * torch.digamma(a) + (b - d) * torch.digamma(b)
@@ -66,9 +76,14 @@ def _binomial(p: Any, q: Any) -> Any:
 
 @register_kl(Categorical, Categorical)
 def _categorical(p: Any, q: Any) -> Any:
-    terms = p.probs * (p.logits - q.logits)
-    terms = torch.where((q.probs == 0).expand_as(terms), INF, terms)
-    return torch.where((p.probs == 0).expand_as(terms), 0.0, terms).sum(-1)
+    return _of_categoricals(p.probs, p.logits, q.probs, q.logits)
+
+
+@composed("SumBackward1")
+def _of_categoricals(p: Any, p_logits: Any, q: Any, q_logits: Any) -> Any:
+    terms = p * (p_logits - q_logits)
+    terms = torch.where((q == 0).expand_as(terms), INF, terms)
+    return torch.where((p == 0).expand_as(terms), 0.0, terms).sum(-1)
 
 
 @register_kl(Cauchy, Cauchy)
@@ -85,7 +100,11 @@ def _continuous_bernoulli(p: Any, q: Any) -> Any:
 
 @register_kl(Dirichlet, Dirichlet)
 def _dirichlet(p: Any, q: Any) -> Any:
-    a, b = p.concentration, q.concentration
+    return _of_dirichlets(p.concentration, q.concentration)
+
+
+@composed("AddBackward")
+def _of_dirichlets(a: Any, b: Any) -> Any:
     total = a.sum(-1)
     logs = total.lgamma() - b.sum(-1).lgamma() - (a.lgamma() - b.lgamma()).sum(-1)
     return logs + ((a - b) * (a.digamma() - total.digamma().unsqueeze(-1))).sum(-1)
@@ -93,7 +112,12 @@ def _dirichlet(p: Any, q: Any) -> Any:
 
 @register_kl(Exponential, Exponential)
 def _exponential(p: Any, q: Any) -> Any:
-    ratio = q.rate / p.rate
+    return _of_exponentials(p.rate, q.rate)
+
+
+@composed("SubBackward")
+def _of_exponentials(p: Any, q: Any) -> Any:
+    ratio = q / p
     return -ratio.log() + ratio - 1
 
 
@@ -115,9 +139,13 @@ def _expfamily(p: Any, q: Any) -> Any:
 
 @register_kl(Gamma, Gamma)
 def _gamma(p: Any, q: Any) -> Any:
-    logs = q.concentration * (p.rate / q.rate).log() + torch.lgamma(q.concentration) - torch.lgamma(p.concentration)
-    slope = (p.concentration - q.concentration) * torch.digamma(p.concentration)
-    return logs + slope + (q.rate - p.rate) * (p.concentration / p.rate)
+    return _of_gammas(p.concentration, p.rate, q.concentration, q.rate)
+
+
+@composed("AddBackward")
+def _of_gammas(a: Any, p_rate: Any, b: Any, q_rate: Any) -> Any:
+    logs = b * (p_rate / q_rate).log() + torch.lgamma(b) - torch.lgamma(a)
+    return logs + (a - b) * torch.digamma(a) + (q_rate - p_rate) * (a / p_rate)
 
 
 @register_kl(Gumbel, Gumbel)
@@ -140,14 +168,24 @@ def _half_normal(p: Any, q: Any) -> Any:
 
 @register_kl(Laplace, Laplace)
 def _laplace(p: Any, q: Any) -> Any:
-    ratio, away = p.scale / q.scale, (p.loc - q.loc).abs()
-    return -ratio.log() + away / q.scale + ratio * torch.exp(-away / p.scale) - 1
+    return _of_laplaces(p.loc, p.scale, q.loc, q.scale)
+
+
+@composed("SubBackward")
+def _of_laplaces(p_loc: Any, p_scale: Any, q_loc: Any, q_scale: Any) -> Any:
+    ratio, away = p_scale / q_scale, (p_loc - q_loc).abs()
+    return -ratio.log() + away / q_scale + ratio * torch.exp(-away / p_scale) - 1
 
 
 @register_kl(Normal, Normal)
 def _normal(p: Any, q: Any) -> Any:
-    ratio = (p.scale / q.scale).pow(2)
-    return 0.5 * (ratio + ((p.loc - q.loc) / q.scale).pow(2) - 1 - ratio.log())
+    return _of_normals(p.loc, p.scale, q.loc, q.scale)
+
+
+@composed("MulBackward")
+def _of_normals(p_loc: Any, p_scale: Any, q_loc: Any, q_scale: Any) -> Any:
+    ratio = (p_scale / q_scale).pow(2)
+    return 0.5 * (ratio + ((p_loc - q_loc) / q_scale).pow(2) - 1 - ratio.log())
 
 
 @register_kl(OneHotCategorical, OneHotCategorical)
@@ -176,8 +214,13 @@ def _transformed(p: Any, q: Any) -> Any:
 
 @register_kl(Uniform, Uniform)
 def _uniform(p: Any, q: Any) -> Any:
-    result = ((q.high - q.low) / (p.high - p.low)).log()
-    return torch.where((q.low > p.low) | (q.high < p.high), INF, result)
+    return _of_uniforms(p.low, p.high, q.low, q.high)
+
+
+@composed("WhereBackward")
+def _of_uniforms(p_low: Any, p_high: Any, q_low: Any, q_high: Any) -> Any:
+    result = ((q_high - q_low) / (p_high - p_low)).log()
+    return torch.where((q_low > p_low) | (q_high < p_high), INF, result)
 
 
 @register_kl(Independent, Independent)
@@ -211,6 +254,7 @@ def _squares(matrix: Any) -> Any:
     return matrix.reshape(matrix.shape[:-2] + (-1,)).pow(2).sum(-1)
 
 
+@composed("SumBackward1")
 def _half_log_det(tril: Any) -> Any:
     return tril.diagonal(dim1=-2, dim2=-1).log().sum(-1)
 

@@ -4,6 +4,7 @@ import math
 from typing import Any
 
 from torchlike._base.state import no_grad
+from torchlike._core.autograd.composed import composed
 from torchlike.distributions import constraints
 from torchlike.distributions._odds import Odds
 from torchlike.distributions._torch import F, torch
@@ -14,6 +15,12 @@ from torchlike.interop.alias import missing_names
 __all__ = ["Bernoulli"]
 
 __getattr__ = missing_names(__name__)
+
+
+@composed("NegBackward")
+def _log_probability(value: Any, logits: Any) -> Any:
+    logits, value = broadcast_all(logits, value)
+    return -F.binary_cross_entropy_with_logits(logits, value, reduction="none")
 
 
 class Bernoulli(Odds, ExponentialFamily):
@@ -46,8 +53,7 @@ class Bernoulli(Odds, ExponentialFamily):
     def log_prob(self, value: Any) -> Any:
         if self._validate_args:
             self._validate_sample(value)
-        logits, value = broadcast_all(self.logits, value)
-        return -F.binary_cross_entropy_with_logits(logits, value, reduction="none")
+        return _log_probability(value, self.logits)
 
     def entropy(self) -> Any:
         return F.binary_cross_entropy_with_logits(self.logits, self.probs, reduction="none")

@@ -3,6 +3,7 @@
 from numbers import Number
 from typing import Any
 
+from torchlike._core.autograd.composed import composed
 from torchlike.distributions import constraints
 from torchlike.distributions._torch import torch
 from torchlike.distributions.dirichlet import Dirichlet
@@ -13,6 +14,11 @@ from torchlike.interop.alias import missing_names
 __all__ = ["Beta"]
 
 __getattr__ = missing_names(__name__)
+
+
+@composed("StackBackward")
+def _both(value: Any) -> Any:
+    return torch.stack([value, 1.0 - value], -1)
 
 
 class Beta(ExponentialFamily):
@@ -49,7 +55,7 @@ class Beta(ExponentialFamily):
     def log_prob(self, value: Any) -> Any:
         if self._validate_args:
             self._validate_sample(value)
-        return self._dirichlet.log_prob(torch.stack([value, 1.0 - value], -1))
+        return self._dirichlet.log_prob(_both(value))
 
     def entropy(self) -> Any:
         return self._dirichlet.entropy()

@@ -4,6 +4,7 @@ import math
 from typing import Any
 
 from torchlike._base.state import no_grad
+from torchlike._core.autograd.composed import composed
 from torchlike.distributions import constraints
 from torchlike.distributions._torch import torch
 from torchlike.distributions.distribution import Distribution
@@ -13,6 +14,29 @@ from torchlike.interop.alias import missing_names
 __all__ = ["Categorical"]
 
 __getattr__ = missing_names(__name__)
+
+
+@composed("DivBackward")
+def _normalized(probs: Any) -> Any:
+    return probs / probs.sum(-1, keepdim=True)
+
+
+@composed("SubBackward")
+def _normalized_logs(logits: Any) -> Any:
+    return logits - logits.logsumexp(dim=-1, keepdim=True)
+
+
+def _chosen(value: Any, logits: Any) -> Any:
+    value, logits = torch.broadcast_tensors(value.long().unsqueeze(-1), logits)
+    return logits.gather(-1, value[..., :1]).squeeze(-1)
+
+
+_chosen_validated = composed("SqueezeBackward1")(_chosen)
+
+
+@composed("NegBackward")
+def _entropy(logits: Any, probs: Any) -> Any:
+    return -(torch.clamp(logits, min=torch.finfo(logits.dtype).min) * probs).sum(-1)
 
 
 class Categorical(Distribution):
@@ -32,11 +56,11 @@ class Categorical(Distribution):
         if probs is not None:
             if probs.dim() < 1:
                 raise ValueError("`probs` parameter must be at least one-dimensional.")
-            self.probs = probs / probs.sum(-1, keepdim=True)
+            self.probs = _normalized(probs)
         else:
             if logits.dim() < 1:
                 raise ValueError("`logits` parameter must be at least one-dimensional.")
-            self.logits = logits - logits.logsumexp(dim=-1, keepdim=True)
+            self.logits = _normalized_logs(logits)
         self._param = self.probs if probs is not None else self.logits
         self._num_events = self._param.size()[-1]
         super().__init__(self._param.size()[:-1] if self._param.ndimension() > 1 else (), validate_args=validate_args)
@@ -80,14 +104,13 @@ class Categorical(Distribution):
         return drawn.reshape(self._extended_shape(shape))
 
     def log_prob(self, value: Any) -> Any:
-        if self._validate_args:
-            self._validate_sample(value)
-        value, logits = torch.broadcast_tensors(value.long().unsqueeze(-1), self.logits)
-        return logits.gather(-1, value[..., :1]).squeeze(-1)
+        if not self._validate_args:
+            return _chosen(value, self.logits)
+        self._validate_sample(value)
+        return _chosen_validated(value, self.logits)
 
     def entropy(self) -> Any:
-        logits = torch.clamp(self.logits, min=torch.finfo(self.logits.dtype).min)
-        return -(logits * self.probs).sum(-1)
+        return _entropy(self.logits, self.probs)
 
     def enumerate_support(self, expand: bool = True) -> Any:
         values = torch.arange(self._num_events, dtype=torch.long, device=self._param.device)

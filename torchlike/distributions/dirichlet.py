@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from torchlike._core.autograd.composed import composed
 from torchlike.distributions import constraints
 from torchlike.distributions._torch import F, torch
 from torchlike.distributions.exp_family import ExponentialFamily
@@ -16,6 +17,18 @@ def _Dirichlet_backward(x: Any, concentration: Any, grad_output: Any) -> Any:
     """The gradient of ``concentration``, given that of the sample ``x`` drawn with it."""
     total = concentration.sum(-1, True).expand_as(concentration)
     return torch._dirichlet_grad(x, concentration, total) * (grad_output - (x * grad_output).sum(-1, True))
+
+
+@composed("SubBackward")
+def _log_density(value: Any, a: Any) -> Any:
+    return torch.xlogy(a - 1.0, value).sum(-1) + torch.lgamma(a.sum(-1)) - torch.lgamma(a).sum(-1)
+
+
+@composed("SubBackward")
+def _entropy(a: Any) -> Any:
+    total = a.sum(-1)
+    rest = (a.size(-1) - total) * torch.digamma(total) + ((a - 1.0) * torch.digamma(a)).sum(-1)
+    return torch.lgamma(a).sum(-1) - torch.lgamma(total) - rest
 
 
 class Dirichlet(ExponentialFamily):
@@ -42,8 +55,7 @@ class Dirichlet(ExponentialFamily):
     def log_prob(self, value: Any) -> Any:
         if self._validate_args:
             self._validate_sample(value)
-        a = self.concentration
-        return torch.xlogy(a - 1.0, value).sum(-1) + torch.lgamma(a.sum(-1)) - torch.lgamma(a).sum(-1)
+        return _log_density(value, self.concentration)
 
     mean = property(lambda self: self.concentration / self.concentration.sum(-1, True))  # type: ignore[assignment]
 
@@ -61,10 +73,7 @@ class Dirichlet(ExponentialFamily):
         return self.concentration * (total - self.concentration) / (total.pow(2) * (total + 1))
 
     def entropy(self) -> Any:
-        a, k = self.concentration, self.concentration.size(-1)
-        total = a.sum(-1)
-        rest = (k - total) * torch.digamma(total) + ((a - 1.0) * torch.digamma(a)).sum(-1)
-        return torch.lgamma(a).sum(-1) - torch.lgamma(total) - rest
+        return _entropy(self.concentration)
 
     @property
     def _natural_params(self) -> tuple:

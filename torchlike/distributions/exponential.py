@@ -3,6 +3,7 @@
 from numbers import Number
 from typing import Any
 
+from torchlike._core.autograd.composed import composed
 from torchlike.distributions import constraints
 from torchlike.distributions._torch import torch
 from torchlike.distributions.exp_family import ExponentialFamily
@@ -12,6 +13,16 @@ from torchlike.interop.alias import missing_names
 __all__ = ["Exponential"]
 
 __getattr__ = missing_names(__name__)
+
+
+@composed("SubBackward")
+def _log_density(value: Any, rate: Any) -> Any:
+    return rate.log() - rate * value
+
+
+@composed("RsubBackward1")
+def _entropy(rate: Any) -> Any:
+    return 1.0 - torch.log(rate)
 
 
 class Exponential(ExponentialFamily):
@@ -39,7 +50,7 @@ class Exponential(ExponentialFamily):
     def log_prob(self, value: Any) -> Any:
         if self._validate_args:
             self._validate_sample(value)
-        return self.rate.log() - self.rate * value
+        return _log_density(value, self.rate)
 
     def cdf(self, value: Any) -> Any:
         if self._validate_args:
@@ -50,7 +61,7 @@ class Exponential(ExponentialFamily):
         return -torch.log1p(-value) / self.rate
 
     def entropy(self) -> Any:
-        return 1.0 - torch.log(self.rate)
+        return _entropy(self.rate)
 
     @property
     def _natural_params(self) -> tuple:

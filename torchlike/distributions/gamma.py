@@ -3,6 +3,7 @@
 from numbers import Number
 from typing import Any
 
+from torchlike._core.autograd.composed import composed
 from torchlike.distributions import constraints
 from torchlike.distributions._torch import SP, torch
 from torchlike.distributions.exp_family import ExponentialFamily
@@ -12,6 +13,16 @@ from torchlike.interop.alias import missing_names
 __all__ = ["Gamma"]
 
 __getattr__ = missing_names(__name__)
+
+
+@composed("SubBackward")
+def _log_density(value: Any, a: Any, rate: Any) -> Any:
+    return torch.xlogy(a, rate) + torch.xlogy(a - 1, value) - rate * value - torch.lgamma(a)
+
+
+@composed("AddBackward")
+def _entropy(a: Any, rate: Any) -> Any:
+    return a - torch.log(rate) + torch.lgamma(a) + (1.0 - a) * torch.digamma(a)
 
 
 class Gamma(ExponentialFamily):
@@ -44,8 +55,7 @@ class Gamma(ExponentialFamily):
         value = torch.as_tensor(value, dtype=self.rate.dtype, device=self.rate.device)
         if self._validate_args:
             self._validate_sample(value)
-        power = torch.xlogy(self.concentration, self.rate) + torch.xlogy(self.concentration - 1, value)
-        return power - self.rate * value - torch.lgamma(self.concentration)
+        return _log_density(value, self.concentration, self.rate)
 
     def cdf(self, value: Any) -> Any:
         if self._validate_args:
@@ -53,8 +63,7 @@ class Gamma(ExponentialFamily):
         return SP.gammainc(self.concentration, self.rate * value)
 
     def entropy(self) -> Any:
-        a = self.concentration
-        return a - torch.log(self.rate) + torch.lgamma(a) + (1.0 - a) * torch.digamma(a)
+        return _entropy(self.concentration, self.rate)
 
     @property
     def _natural_params(self) -> tuple:

@@ -5,6 +5,7 @@ from numbers import Number
 from typing import Any
 
 from torchlike._base.state import no_grad
+from torchlike._core.autograd.composed import composed
 from torchlike.distributions import constraints
 from torchlike.distributions._torch import torch
 from torchlike.distributions.exp_family import ExponentialFamily
@@ -14,6 +15,18 @@ from torchlike.interop.alias import missing_names
 __all__ = ["Normal"]
 
 __getattr__ = missing_names(__name__)
+
+
+@composed("SubBackward")
+def _log_density(value: Any, loc: Any, scale: Any) -> Any:
+    var = scale**2
+    log_scale = math.log(scale) if isinstance(scale, Number) else scale.log()  # type: ignore[arg-type]
+    return -((value - loc) ** 2) / (2 * var) - log_scale - math.log(math.sqrt(2 * math.pi))
+
+
+@composed("AddBackward")
+def _entropy(scale: Any) -> Any:
+    return 0.5 + 0.5 * math.log(2 * math.pi) + torch.log(scale)
 
 
 class Normal(ExponentialFamily):
@@ -53,9 +66,7 @@ class Normal(ExponentialFamily):
     def log_prob(self, value: Any) -> Any:
         if self._validate_args:
             self._validate_sample(value)
-        var = self.scale**2
-        log_scale = math.log(self.scale) if isinstance(self.scale, Number) else self.scale.log()  # type: ignore[arg-type]
-        return -((value - self.loc) ** 2) / (2 * var) - log_scale - math.log(math.sqrt(2 * math.pi))
+        return _log_density(value, self.loc, self.scale)
 
     def cdf(self, value: Any) -> Any:
         if self._validate_args:
@@ -66,7 +77,7 @@ class Normal(ExponentialFamily):
         return self.loc + self.scale * torch.erfinv(2 * value - 1) * math.sqrt(2)
 
     def entropy(self) -> Any:
-        return 0.5 + 0.5 * math.log(2 * math.pi) + torch.log(self.scale)
+        return _entropy(self.scale)
 
     @property
     def _natural_params(self) -> tuple:

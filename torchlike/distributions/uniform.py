@@ -4,6 +4,7 @@ import math
 from numbers import Number
 from typing import Any
 
+from torchlike._core.autograd.composed import composed
 from torchlike.distributions import constraints
 from torchlike.distributions._torch import torch
 from torchlike.distributions.distribution import Distribution
@@ -13,6 +14,17 @@ from torchlike.interop.alias import missing_names
 __all__ = ["Uniform"]
 
 __getattr__ = missing_names(__name__)
+
+
+@composed("SubBackward")
+def _log_density(value: Any, low: Any, high: Any) -> Any:
+    inside = (low.le(value) & high.gt(value)).type_as(low)
+    return torch.log(inside) - torch.log(high - low)
+
+
+@composed("LogBackward")
+def _entropy(low: Any, high: Any) -> Any:
+    return torch.log(high - low)
 
 
 class Uniform(Distribution):
@@ -49,8 +61,7 @@ class Uniform(Distribution):
     def log_prob(self, value: Any) -> Any:
         if self._validate_args:
             self._validate_sample(value)
-        inside = (self.low.le(value) & self.high.gt(value)).type_as(self.low)
-        return torch.log(inside) - torch.log(self.high - self.low)
+        return _log_density(value, self.low, self.high)
 
     def cdf(self, value: Any) -> Any:
         if self._validate_args:
@@ -61,4 +72,4 @@ class Uniform(Distribution):
         return value * (self.high - self.low) + self.low
 
     def entropy(self) -> Any:
-        return torch.log(self.high - self.low)
+        return _entropy(self.low, self.high)
