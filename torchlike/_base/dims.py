@@ -10,6 +10,10 @@ from torchlike._base.layout import Ints
 
 
 def _dim_error(dim: int, ndim: int) -> NoReturn:
+    if not -(2**63) <= dim < 2**63:
+        raise ValueError(f"Overflow when unpacking long long: {dim} is no dimension")
+    if isinstance(dim, float):
+        _no_int(dim)
     raise IndexError(f"Dimension out of range (expected to be in range of [{-ndim}, {ndim - 1}], but got {dim})")
 
 
@@ -17,7 +21,7 @@ def wrap_dim(dim: int, ndim: int, scalar_ok: bool = True) -> int:
     """A dimension in [0, ndim). A 0-dim tensor takes 0 and -1, unless `scalar_ok` is false."""
     try:
         outside = not -ndim <= dim < ndim
-    except TypeError:
+    except (TypeError, RuntimeError):  # a tensor of several elements is neither true nor false
         _no_int(dim)
     if dim is True or dim is False:
         _no_int(dim)

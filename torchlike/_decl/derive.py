@@ -319,7 +319,10 @@ def _transposed_jvp(kernel: Kernel, static: Static, tangents: Indices) -> Forwar
 
         if _elementwise(kernel, [*out, *(inputs[i] for i in kept)]):  # a diagonal matrix is its own adjoint
             for place, dot in enumerate(dots):
-                zeros[0] = zeros[0] + back(dot)[place]
+                part = back(dot)[place]
+                if part is None:
+                    raise rules.no_tangent(kernel.declaration.name)
+                zeros[0] = zeros[0] + part
             return (*out, *zeros)
         # `back` is linear, except that a formula may leave away what a gradient of zeros does not need
         grads = [jnp.ones_like(out[i]) for i in plan.diff]

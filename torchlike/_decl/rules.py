@@ -91,11 +91,13 @@ def int_to_float(bound: dict[str, Any], names: Iterable[str], avals: Mapping[str
 
 
 def float_and_exponent(bound: dict[str, Any], names: Iterable[str], avals: Mapping[str, Any]) -> None:
-    """As ``int_to_float``, but a second tensor of integers, an exponent, stays what it is."""
-    _, second = names = list(names)
+    """As ``int_to_float``, but a second tensor, an exponent of integers or reals, stays what it is."""
+    first, second = names = list(names)
     exponent = bound[second]
+    if exponent.dtype == np.bool_ and first in bound and jnp.issubdtype(bound[first].dtype, jnp.floating):
+        raise NotImplementedError("\"ldexp_cpu_exp\" not implemented for 'Bool': an exponent is a number; use .long()")
     int_to_float(bound, names, avals)
-    if jnp.issubdtype(exponent.dtype, jnp.integer):
+    if jnp.issubdtype(exponent.dtype, jnp.integer) or jnp.issubdtype(exponent.dtype, jnp.floating):
         bound[second] = exponent
 
 
@@ -198,6 +200,14 @@ def total(x: jax.Array, axes: Any = None, keepdims: bool = False) -> jax.Array:
         return lax.complex(jnp.sum(x.real, axes, keepdims=keepdims), jnp.sum(x.imag, axes, keepdims=keepdims))
     half = jnp.issubdtype(x.dtype, jnp.floating)
     return jnp.sum(x, axes, keepdims=keepdims, dtype=None if half else x.dtype)
+
+
+def no_tangent(name: str) -> NotImplementedError:
+    """The error of forward AD through an input whose derivative nobody knows."""
+    return NotImplementedError(
+        f"Trying to use forward AD with {name} that does not support it: the derivative of one of its inputs is not "
+        "known; .detach() this input"
+    )
 
 
 class NoDerivative(RuntimeError):

@@ -9,6 +9,7 @@ from torchlike._base.deterministic import alert_not_deterministic, determinism
 from torchlike._base.layout import contiguous_strides, has_overlap
 from torchlike._base.state import state, untraced
 from torchlike._core.conversion import indexing
+from torchlike._core.conversion.at_hand import columns_of
 from torchlike._core.conversion.convert import host, place
 from torchlike._core.conversion.device_moves import move
 from torchlike._core.conversion.indexing import (
@@ -256,12 +257,8 @@ def _nonzero(input):
     if input.ndim <= NUMPYS:
         value = host(input)
         return value, np.nonzero(np.atleast_1d(value))
-    value, columns = host(input.reshape(-1)), []
-    places = np.flatnonzero(value)
-    for n in reversed(input.shape):
-        columns.append(places % n)
-        places = places // n
-    return value, columns[::-1]
+    value = host(input.reshape(-1))
+    return value, columns_of(np.flatnonzero(value), input.shape)
 
 
 @both()

@@ -14,7 +14,7 @@ from torchlike._core.dispatch.bind import front
 from torchlike._core.dispatch.dispatch import call
 from torchlike._core.dispatch.out import demand_as_many, demand_castable, demand_dtype, demand_fits
 from torchlike._core.tensor import arguments
-from torchlike._core.tensor.arguments import bools
+from torchlike._core.tensor.arguments import as_str, bools
 from torchlike._core.tensor.tensor import array_of
 from torchlike._decl.op import REGISTRY
 from torchlike._functions._install import both, function, method
@@ -71,7 +71,7 @@ _ORDERS = (2, -2, 1, -1, math.inf, -math.inf)
 def _matrix_dims(ndim, dim):
     if ndim < 2:
         raise RuntimeError(f"linalg.matrix_norm: The input tensor A must have at least 2 dimensions, got {ndim}.")
-    dim = tuple(dim) if isinstance(dim, list | tuple) else (dim,)
+    dim = arguments.as_ints("linalg_matrix_norm", "dim", dim)
     if len(dim) != 2:
         raise RuntimeError(f"linalg.matrix_norm: dim must be a 2-tuple. Got {' '.join(map(str, dim))}")
     first, second = wrap_dim(dim[0], ndim), wrap_dim(dim[1], ndim)
@@ -256,7 +256,7 @@ def lstsq(input, b, rcond=None, *, driver=None, out=None):
     """
     if driver is None:
         driver = "gelsy"
-    if driver not in _DRIVERS:
+    if as_str("linalg_lstsq", "driver", driver) not in _DRIVERS:
         raise RuntimeError(
             f"torch.linalg.lstsq: parameter `driver` should be one of ({', '.join(_DRIVERS)}), got {driver}"
         )
@@ -304,7 +304,7 @@ def tensorinv(input, ind=2, *, out=None):
     >>> torch.linalg.tensorinv(torch.eye(6).reshape(2, 3, 6)).shape
     torch.Size([6, 2, 3])
     """
-    if ind <= 0:
+    if arguments.as_int("linalg_tensorinv", "ind", ind) <= 0:
         raise RuntimeError(f"Expected a strictly positive integer for 'ind' (linalg.tensorinv), got {ind}")
     first, last = tuple(input.shape[:ind]), tuple(input.shape[ind:])
     if math.prod(first) != math.prod(last):

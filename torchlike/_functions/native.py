@@ -6,7 +6,7 @@ import math
 
 import torchlike._base.dtypes as dtypes
 from torchlike._aten.extra import factors_of
-from torchlike._aten.packets import ops
+from torchlike._aten.packets import Misfit, ops
 from torchlike._aten.source import SOURCE, Overload
 from torchlike._core.dispatch.dispatch import call
 from torchlike._core.dispatch.out import demand_as_many, put_exactly
@@ -68,6 +68,18 @@ def _with_out(f):
     return written
 
 
+def _typed(aten):
+    """``aten``, an operator, that refuses arguments of other kinds by TypeError, as a function of ``torch`` does."""
+
+    def called(*args, **kwargs):
+        try:
+            return aten(*args, **kwargs)
+        except Misfit as problem:
+            raise TypeError(str(problem)) from None
+
+    return called
+
+
 # -- normalisations ----------------------------------------------------------------------------------------
 
 _AFFINE = "Tensor input, Tensor? weight, Tensor? bias"
@@ -87,7 +99,7 @@ def native_batch_norm(input, weight, bias, running_mean, running_var, training, 
     """
     bools("native_batch_norm", training=training)
     momentum, eps = [as_float("native_batch_norm", n, x) for n, x in (("momentum", momentum), ("eps", eps))]
-    aten = ops.aten.native_batch_norm.default
+    aten = _typed(ops.aten.native_batch_norm.default)
     normal, mean, rstd = aten(input, weight, bias, running_mean, running_var, training, momentum, eps)
     dtype = input.dtype if weight is None else weight.dtype
     return _written("native_batch_norm", out, (normal, mean.reshape(-1).to(dtype), rstd.reshape(-1).to(dtype)))
@@ -144,7 +156,7 @@ def native_layer_norm(input, normalized_shape, weight, bias, eps):
     >>> torch.native_layer_norm(torch.tensor([1., 3.]), [2], None, None, 0.0)[0]
     tensor([-1.,  1.])
     """
-    normal, mean, rstd = ops.aten.native_layer_norm.default(input, normalized_shape, weight, bias, eps)
+    normal, mean, rstd = _typed(ops.aten.native_layer_norm.default)(input, normalized_shape, weight, bias, eps)
     dtype = input.dtype if weight is None else weight.dtype
     return normal, mean.to(dtype), rstd.to(dtype)
 
@@ -157,7 +169,7 @@ def native_group_norm(input, weight, bias, N, C, HxW, group, eps):
     >>> torch.native_group_norm(torch.tensor([[1., 3.]]), None, None, 1, 2, 1, 1, 0.0)[0]
     tensor([[-1.,  1.]])
     """
-    normal, *_ = ops.aten.native_group_norm.default(input, weight, bias, N, C, HxW, group, eps)
+    normal, *_ = _typed(ops.aten.native_group_norm.default)(input, weight, bias, N, C, HxW, group, eps)
     wide = input if input.dtype is dtypes.float64 else input.to(dtypes.float32)
     groups = wide.reshape(N, group, C // group * HxW)
     var, mean = FUNCTIONS["var_mean"](groups, -1, correction=0)  # which have gradients of their own
@@ -177,7 +189,7 @@ def _shared(name):
     def shared(*args, **kwargs):
         if "input" in kwargs:
             kwargs["self"] = kwargs.pop("input")
-        return getattr(ops.aten, name)(*args, **kwargs)
+        return _typed(getattr(ops.aten, name))(*args, **kwargs)
 
     shared.__name__ = shared.__qualname__ = name
     shared.__doc__ = f"``torch.ops.aten.{name}``."

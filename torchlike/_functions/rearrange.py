@@ -276,7 +276,7 @@ def meshgrid(*tensors, indexing=None):
     if indexing is None:
         warn("torch.meshgrid: in an upcoming release, it will be required to pass the indexing argument.")
         indexing = "ij"
-    if indexing not in ("ij", "xy"):
+    if arguments.as_str("meshgrid", "indexing", indexing) not in ("ij", "xy"):
         raise RuntimeError(f'torch.meshgrid: indexing must be one of "xy" or "ij", but received: {indexing}')
     _check_grid(tensors)
     swap = indexing == "xy" and len(tensors) > 1
@@ -422,11 +422,16 @@ def repeat_interleave(input, repeats=None, dim=None, *, output_size=None):
     tensor([1, 1, 2, 2])
     """
     input = arguments.as_tensor_arg("repeat_interleave", "input", input)
+    if output_size is not None:
+        output_size = arguments.as_int("repeat_interleave", "output_size", output_size)
     if repeats is None:
         return _repeat_index(input, output_size)
     if not isinstance(repeats, Tensor):
         repeats = arguments.as_int("repeat_interleave", "repeats", repeats)
-        return call(join.repeat_interleave, (input,), (repeats, dim))
+        repeated = call(join.repeat_interleave, (input,), (repeats, dim))
+        if output_size not in (None, n := repeated.shape[0 if dim is None else dim]):
+            raise RuntimeError(f"repeat_interleave: Invalid output_size, expected {n} but got {output_size}")
+        return repeated
     if dim is None:
         input, dim = input if input.ndim == 1 else input.reshape(-1), 0
     dim = dims.wrap_dim(dim, input.ndim)
@@ -467,11 +472,11 @@ def pad(input, pad, mode="constant", value=None):
                 raise RuntimeError(f"value cannot be converted to type {input.dtype.name} without overflow: {value}")
         demand_held(pads.constant_pad_nd, (input, value))
         return call(pads.constant_pad_nd, (input, value), (sizes,))
-    if value is not None and value != 0:
+    if value is not None and value != 0 and isinstance(mode, str):
         raise RuntimeError(f'Padding mode "{mode}" doesn\'t take in value argument')
     if mode == "circular":
         return call(pads.circular, (input,), (sizes,))
-    chosen = {"reflect": pads.REFLECT, "replicate": pads.REPLICATE}.get(mode)
+    chosen = {"reflect": pads.REFLECT, "replicate": pads.REPLICATE}.get(arguments.as_str("pad", "mode", mode))
     if chosen is None:
         raise NotImplementedError(f"Unrecognised padding mode {mode}")
     return call(chosen.get(len(sizes) // 2, chosen[1]), (input,), (sizes,))

@@ -153,8 +153,14 @@ def _shown(results, wanted, input, node):
     return tuple(chosen) if len(chosen) > 1 else chosen[0]
 
 
-def _flattened(find, input, *options):
+def _flattened(find, input, dim, *options):
     """What ``find``, one of the functions here, gives for more dimensions than numpy's arrays have."""
+    if dim is not None:
+        dim = wrap_dim(dim, input.ndim)
+        before, after = input.shape[:dim], input.shape[dim + 1 :]
+        found = find(input.reshape(math.prod(before), input.shape[dim], math.prod(after)), *options, dim=1)
+        shaped = lambda t: t.reshape(*before, t.shape[1], *after)  # noqa: E731
+        return (shaped(found[0]), *found[1:]) if isinstance(found, tuple) else shaped(found)
     found = find(input.reshape(-1), *options)
     inverse = options[-2]
     return (found[0], found[1].reshape(input.shape), *found[2:]) if inverse else found
@@ -243,8 +249,8 @@ def unique(input, sorted=True, return_inverse=False, return_counts=False, dim=No
     bools("unique", sorted=sorted, return_inverse=return_inverse, return_counts=return_counts)
     arguments.as_tensor_arg("unique", "input", input)
     _no_complex("unique", input)
-    if dim is None and input.ndim > NUMPYS:
-        return _flattened(unique, input, sorted, return_inverse, return_counts)
+    if input.ndim > NUMPYS:
+        return _flattened(unique, input, dim, sorted, return_inverse, return_counts)
     wanted = return_inverse, return_counts
     if watched(input):
         shown = redispatch("_unique2.default", input, sorted, *wanted) if dim is None else redispatch(
@@ -271,8 +277,8 @@ def unique_consecutive(input, return_inverse=False, return_counts=False, dim=Non
     bools("unique_consecutive", return_inverse=return_inverse, return_counts=return_counts)
     arguments.as_tensor_arg("unique_consecutive", "input", input)
     _no_complex("unique_consecutive", input)
-    if dim is None and input.ndim > NUMPYS:
-        return _flattened(unique_consecutive, input, return_inverse, return_counts)
+    if input.ndim > NUMPYS:
+        return _flattened(unique_consecutive, input, dim, return_inverse, return_counts)
     if watched(input):
         wanted = return_inverse, return_counts
         return _shown(

@@ -181,6 +181,14 @@ def conj(x):
     return jnp.conj(x) if jnp.iscomplexobj(x) else x
 
 
+def modulus(x):
+    """The absolute value."""
+    if kind(x) == "c":  # an infinite part counts beside NaN too
+        infinite = jnp.isinf(x.real) | jnp.isinf(x.imag)
+        return jnp.where(infinite, jnp.inf, lax.abs(jnp.where(infinite, 0, x)))
+    return x if jnp.issubdtype(x.dtype, np.unsignedinteger) else lax.abs(x)
+
+
 def direction(x):
     """The sign of real numbers, 0 for NaN; ``x / |x|`` of complex ones, 0 at 0."""
     if kind(x) == "c":

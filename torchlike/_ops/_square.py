@@ -152,3 +152,35 @@ def system(name, a, b, left, vector=False):
             f"{b.shape[-2]}x{b.shape[-1]})"
         )
     return broadcast_batches(a, b)
+
+
+def not_finite(name):
+    """The check of matrices that must be finite."""
+
+    def check(**arguments):
+        a = next(iter(arguments.values()))
+        bad = ~jnp.all(jnp.isfinite(a), (-2, -1))
+
+        def error():
+            batch, _ = first_bad(bad)
+            return _LinAlgError(
+                f"{name}: {batch}The algorithm failed to converge because the input matrix contained non-finite values."
+            )
+
+        return jnp.any(bad), error
+
+    return check
+
+
+def not_converged(name, values, vectors):
+    """The check of eigenvalues and their vectors, which are all NaN where LAPACK has not found them."""
+    lost = jnp.all(jnp.isnan(values), -1) & jnp.all(jnp.isnan(vectors), (-2, -1))
+
+    def error():
+        batch, _ = first_bad(lost)
+        return _LinAlgError(
+            f"{name}: {batch}The algorithm failed to converge because the input matrix is ill-conditioned or has too "
+            "many repeated eigenvalues."
+        )
+
+    return (jnp.any(lost) if values.shape[-1] > 2 else jnp.zeros((), bool)), error

@@ -13,11 +13,14 @@ from torchlike._ops._elementwise import (
     conj,
     demand,
     direction,
+    is_reduced,
     kind,
     no_derivative,
+    round_to,
     rounded_product,
     scalar_name,
     ties_share,
+    wide,
     widely,
 )
 from torchlike._ops.unary import power_of_two
@@ -233,7 +236,12 @@ def ldexp(self, other):
     self, other = broadcast("ldexp", self, other)
     if kind(other) == "i":
         return _scaled_by_integers(self, other.astype(np.int32))  # as wide as C's, which PyTorch calls
-    return widely(_scaled, self, other)
+    if jnp.iscomplexobj(self) or jnp.iscomplexobj(other):
+        return self * power_of_two(other.astype(self.dtype))
+    if is_reduced(other) or other.dtype != self.dtype:  # the power is of its dtype, maybe infinite there
+        power = round_to(power_of_two(wide(other)), other.dtype) if is_reduced(other) else power_of_two(other)
+        return self * power.astype(self.dtype)
+    return _scaled(self, other)
 
 
 def _scaled_by_integers(x, e):
@@ -251,8 +259,6 @@ def _scaled_by_integers(x, e):
 
 def _scaled(x, e):
     """``x * 2 ** e``, in two factors: XLA takes a power that is subnormal for 0, though the product is not."""
-    if jnp.iscomplexobj(x) or jnp.iscomplexobj(e):
-        return x * power_of_two(e)
     info = jnp.finfo(x.dtype)
     rest = jnp.where(e <= info.minexp - info.nmant - 1, 0, power_of_two(jnp.minimum(e - info.minexp, 0)))
     return x * rest * power_of_two(jnp.maximum(e, info.minexp))

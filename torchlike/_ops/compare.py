@@ -8,7 +8,7 @@ from torchlike._base.dtypes import get_default_dtype
 from torchlike._base.result_layouts import elementwise
 from torchlike._decl.op import op, pointwise
 from torchlike._ops import _composed
-from torchlike._ops._elementwise import broadcast, demand, kind, unary
+from torchlike._ops._elementwise import broadcast, demand, kind, modulus, unary
 
 
 def _no_slope(grad):
@@ -142,7 +142,7 @@ def _isclose(name, self, other, rtol, atol, equal_nan):
     tolerant = (rtol != 0) | (atol != 0)
     if kind(self) in "bi":  # whose difference may not fit in their dtype
         self, other = (x.astype(get_default_dtype().np) for x in (self, other))
-    allowed = atol + lax.abs(rtol * other)
+    allowed = atol + modulus(rtol * other)
     gap = lax.abs(self - other)
     return close | (tolerant & jnp.isfinite(gap) & (gap <= allowed))
 

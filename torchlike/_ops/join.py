@@ -82,6 +82,8 @@ def chunk_cat(tensors, dim, num_chunks):
     if not tensors:
         raise RuntimeError("_chunk_cat expects a non-empty input tensor list")
     first = tensors[0]
+    if dim < 0 and any(t.ndim != first.ndim for t in tensors):
+        raise RuntimeError("_chunk_cat expects non-negative dim when input tensors have different ndims")
     dim = wrap_dim(dim, first.ndim)
     for t in tensors:
         if t.dtype != first.dtype:
@@ -279,5 +281,6 @@ def isin(self, test_elements, invert):
     ordered = jnp.sort(test_elements.reshape(-1))
     if not ordered.size:
         return jnp.full(self.shape, invert)
-    place = jnp.clip(jnp.searchsorted(ordered, self), 0, ordered.size - 1)
-    return (ordered[place] == self) != invert
+    flat = self.reshape(-1)  # of which jax's functions know no more than 64 dimensions
+    place = jnp.clip(jnp.searchsorted(ordered, flat), 0, ordered.size - 1)
+    return ((ordered[place] == flat) != invert).reshape(self.shape)

@@ -13,14 +13,14 @@ from torchlike._decl import rules
 from torchlike._decl.op import op
 from torchlike._ops import _composed
 from torchlike._ops._square import (
-    _LinAlgError,
     adjoint,
     demand_tolerances,
     diagonal,
-    first_bad,
     floating,
     matrices,
     mm,
+    not_converged,
+    not_finite,
     same_dtype,
     square,
 )
@@ -137,7 +137,7 @@ def geqrf(self):
 
 def _svd(a, full):
     if a.size:
-        return tuple(lax.linalg.svd(a, full_matrices=full))
+        return tuple(lax.linalg.svd(_finite(a), full_matrices=full))
     m, n, batch = a.shape[-2], a.shape[-1], a.shape[:-2]
     k = min(m, n)
     eyes = [
@@ -147,20 +147,9 @@ def _svd(a, full):
     return eyes[0], jnp.zeros((*batch, k), jnp.real(a).dtype), eyes[1]
 
 
-def _not_finite(name):
-    def check(**arguments):
-        a = next(iter(arguments.values()))
-        bad = ~jnp.all(jnp.isfinite(a), (-2, -1))
-
-        def error():
-            batch, _ = first_bad(bad)
-            return _LinAlgError(
-                f"{name}: {batch}The algorithm failed to converge because the input matrix contained non-finite values."
-            )
-
-        return jnp.any(bad), error
-
-    return check
+def _finite(a):
+    """``a``, or NaN in matrices that are not finite: LAPACK's iterations may not end for infinite ones."""
+    return jnp.where(jnp.all(jnp.isfinite(a), (-2, -1), keepdims=True), a, jnp.nan)
 
 
 def _without_diagonal(x):
@@ -237,7 +226,7 @@ def _embedded(d):
     "linalg_svd(Tensor A, bool full_matrices=True, *, str? driver=None) -> (Tensor U, Tensor S, Tensor Vh)",
     aten={"out": "U"},
     variants="out",
-    check=_not_finite("linalg.svd"),
+    check=not_finite("linalg.svd"),
     vjp={"A": rules.checked(_svd_vjp, _svd_phase)},
     saved={
         "S_sym_argsize_minus_1": lambda A_aval: min(A_aval.shape[-2:]),
@@ -268,7 +257,7 @@ def _no_driver(name, driver):
 
 
 @op("linalg_svdvals(Tensor A, *, str? driver=None) -> Tensor", variants="out", node="LinalgSvdBackward",
-    check=_not_finite("linalg.svd"), vjp={"A": lambda grad, A: _svdvals_vjp(grad, A)},
+    check=not_finite("linalg.svd"), vjp={"A": lambda grad, A: _svdvals_vjp(grad, A)},
     saved={"S": "result", "result!": None, "~A": "A"}, autocast={"cpu": "fp32"})  # fmt: skip
 def linalg_svdvals(A, driver):
     """The singular values in descending order.
@@ -284,7 +273,7 @@ def linalg_svdvals(A, driver):
 
 def _svdvals(a):
     return (
-        lax.linalg.svd(a, compute_uv=False)
+        lax.linalg.svd(_finite(a), compute_uv=False)
         if a.size
         else jnp.zeros((*a.shape[:-2], min(a.shape[-2:])), jnp.real(a).dtype)
     )
@@ -322,6 +311,10 @@ def _eigh(name, a, uplo):
     return values, vectors
 
 
+def _converged(self, UPLO):
+    return not_converged("linalg.eigh", *_eigh("linalg.eigh", self, UPLO))
+
+
 def _eigh_vjp(grads, values, vectors):
     """Hermitian; infinite where eigenvalues are equal, unless the gradient of the vectors is zero."""
     g_values, g_vectors = grads
@@ -333,7 +326,7 @@ def _eigh_vjp(grads, values, vectors):
 
 
 @op(
-    'linalg_eigh(Tensor self, str UPLO="L") -> (Tensor eigenvalues, Tensor eigenvectors)',
+    'linalg_eigh(Tensor self, str UPLO="L") -> (Tensor eigenvalues, Tensor eigenvectors)', check=_converged,
     aten={"calls": _composed.eigh}, variants="out", autocast={"cpu": "fp32"}, columns=(1,),
     vjp={
         "self": rules.checked(
@@ -352,7 +345,7 @@ def linalg_eigh(self, UPLO):
 
 
 @op("linalg_eigvalsh(Tensor self, str UPLO=\"L\") -> Tensor",
-    variants="out", node="LinalgEighBackward", aten={"calls": _composed.eigvalsh},
+    variants="out", node="LinalgEighBackward", aten={"calls": _composed.eigvalsh}, check=_converged,
     vjp={"self": lambda grad, self, UPLO: _eigvalsh_vjp(grad, self, UPLO)},
     saved={"eigenvalues": "result", "result!": None, "~self": "self"}, autocast={"cpu": "fp32"})  # fmt: skip
 def linalg_eigvalsh(self, UPLO):
@@ -496,7 +489,7 @@ def _pinv_vjp(grad, self, result):
     out="cast safely",
     numbers="atol rtol",
     policy="self",
-    check=_not_finite("linalg.svd"),
+    check=not_finite("linalg.svd"),
     vjp={"self": _pinv_vjp},
     edges=lambda: (0,),
     autocast="rounded",
@@ -530,7 +523,7 @@ def linalg_pinv(self, atol, rtol, hermitian):
     numbers="atol rtol",
     policy="self",
     vjp={},
-    check=_not_finite("linalg.svd"),
+    check=not_finite("linalg.svd"),
     autocast={"cpu": "fp32"},
 )
 def linalg_matrix_rank(self, atol, rtol, hermitian):

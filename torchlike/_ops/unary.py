@@ -18,6 +18,7 @@ from torchlike._ops._elementwise import (
     direction,
     is_reduced,
     kind,
+    modulus,
     on_complex,
     precise_log1p,
     round_to,
@@ -46,16 +47,9 @@ def neg(self):
     return -self
 
 
-def _abs(x):
-    if kind(x) == "c":  # an infinite part counts beside NaN too
-        infinite = jnp.isinf(x.real) | jnp.isinf(x.imag)
-        return jnp.where(infinite, jnp.inf, lax.abs(jnp.where(infinite, 0, x)))
-    return x if jnp.issubdtype(x.dtype, np.unsignedinteger) else lax.abs(x)
-
-
 abs_ = unary(
     "abs",
-    _abs,
+    modulus,
     lambda grad, self: grad * aten.sgn(self),
     dtype="same",
     kinds="ifc",

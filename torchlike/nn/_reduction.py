@@ -16,7 +16,7 @@ def get_enum(reduction: str) -> int:
 
 def number_of(reduction: str, stacklevel: int) -> int:
     """As :func:`get_enum`; ``stacklevel``: of the warning."""
-    found = NUMBERS.get(reduction)
+    found = NUMBERS.get(reduction) if isinstance(reduction, str) else None
     if found is None:
         if reduction != "elementwise_mean":
             raise ValueError(f"{reduction} is not a valid value for reduction: use 'none', 'mean' or 'sum'")

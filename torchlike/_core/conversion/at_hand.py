@@ -40,7 +40,7 @@ def at_hand(t: Tensor, few: int = FEW) -> np.ndarray | None:
     if math.prod(storage.form.shape if view is None else view.shape) > few:
         return None
     part = view is not None and view.steps and not storage.shared and (t._cache is None or t._cache[0] != storage.epoch)
-    part = part and len(storage.form.shape) <= NUMPYS
+    part = part and max(len(storage.form.shape), len(view.shape)) <= NUMPYS
     value = storage.value if part else value_of(t)
     if value.__class__ is not Array or not on_host(value) or not trace_state_clean() or len(value.shape) > NUMPYS:
         return None
@@ -138,3 +138,12 @@ def fill_at_mask(t: Tensor, mask: Tensor, number: Number | Tensor | Any) -> bool
         return False
     bump(t)
     return True
+
+
+def columns_of(places: np.ndarray, shape: tuple[int, ...]) -> list[np.ndarray]:
+    """The places in a flattened array, a column for each of its dimensions, of which numpy's arrays may have fewer."""
+    columns = []
+    for n in reversed(shape):
+        columns.append(places % n)
+        places = places // n
+    return columns[::-1]

@@ -469,7 +469,9 @@ def item(t: Tensor) -> Any:
     if t.is_meta:
         raise RuntimeError("Tensor.item() cannot be called on meta tensors: they have no numbers")
     found = None if t._view is None or CAPTURES else _element(t)
-    return (host(t) if found is None else found).reshape(()).item()
+    if found is None:
+        found = host(t if t.ndim <= NUMPYS else t.reshape(()))
+    return found.reshape(()).item()
 
 
 def _element(t: Tensor) -> np.ndarray | None:

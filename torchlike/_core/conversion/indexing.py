@@ -16,7 +16,7 @@ from torchlike._base.state import UNUSUAL, state
 from torchlike._base.tracing import trace_state_clean
 from torchlike._core.autograd import node as nodes
 from torchlike._core.autograd import operator_node
-from torchlike._core.conversion.at_hand import at_mask, at_places, fill_at_mask
+from torchlike._core.conversion.at_hand import at_mask, at_places, columns_of, fill_at_mask
 from torchlike._core.conversion.basic_indices import at_once
 from torchlike._core.conversion.convert import from_jax_array, host, item, place
 from torchlike._core.conversion.device_moves import move
@@ -36,7 +36,7 @@ from torchlike._core.tensor.views import View, chain_read, chain_write, demand_n
 from torchlike._decl.derive import Derived
 from torchlike._executor import immediate
 from torchlike._executor.level import LevelValue
-from torchlike._executor.pending import Array
+from torchlike._executor.pending import NUMPYS, Array
 from torchlike._executor.scalars import with_arrays
 from torchlike._executor.sparse import LAYER, SparseValue
 from torchlike._ops import index as ops
@@ -93,7 +93,7 @@ def gathered(view: Tensor, indices: list[Any]) -> Tensor:
     if taken is not None:
         out, where = taken
     elif mask is not None:
-        where = fixed(np.flatnonzero(known(mask)), view.device)
+        where = fixed(np.flatnonzero(known(mask if mask.ndim <= NUMPYS else mask.reshape(-1))), view.device)
         out, where = call(ops.index_true, (view, where), (dim, mask.ndim)), [None] * dim + [where] * mask.ndim
     else:
         return _indexed(view, _positions(view, indices))
@@ -396,6 +396,8 @@ def places_of(mask: Tensor, device: Device, writes: bool = False) -> list[Tensor
         return [fixed(np.zeros(0, np.int64), device)] * mask.ndim
     if state.trace is not None:
         return list(redispatch("nonzero.default", mask).unbind(1))
+    if mask.ndim > NUMPYS:
+        return [fixed(i, device) for i in columns_of(np.flatnonzero(known(mask.reshape(-1))), mask.shape)]
     return [fixed(i, device) for i in np.nonzero(known(mask))]
 
 

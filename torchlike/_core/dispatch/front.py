@@ -50,7 +50,7 @@ def _check(arg: Arg, form: str, strict: bool, op: Op, env: dict[str, Any]) -> li
             if arg.length:
                 converter = f"as_ints_{arg.length}"
                 env[converter] = convert.as_ints_or_int(arg.length)
-            empty = f"() if {n} is None else " if arg.has_default and not arg.default and not guard else ""
+            empty = f"() if {n} is None else " if arg.has_default and arg.default in ((), []) and not guard else ""
             return [f"if {guard[:-5] or 'True'}: {n} = {empty}{converter}(NAME, '{n}', {n})"]
         converter = "as_floats" if arg.kind == "float" else "as_numbers"
         return [f"if {guard[:-5] or 'True'}: {n} = {converter}(NAME, '{n}', {n})"]

@@ -37,11 +37,13 @@ if TYPE_CHECKING:
 
 def call_out(op: Kernel, inputs: Inputs, static: Static, out: Any) -> Any:
     """Run ``op`` and write its result (or results) into ``out``, resizing it where PyTorch does."""
-    outs = tuple(out) if isinstance(out, tuple | list) else (out,)
+    returns = op.declaration.schema.returns
+    several = len(returns) != 1 or returns[0][0].endswith("]")
+    outs = tuple(out) if several and isinstance(out, tuple | list) else (out,)
     for o in outs:
         if not isinstance(o, Tensor):
             raise TypeError(f"{op.name}(): argument 'out' must be Tensor, not {type(o).__name__}")
-    demand_as_many(op.name, len(op.declaration.schema.returns), outs)
+    demand_as_many(op.name, len(returns), outs)
     tensors = [x for x in inputs if isinstance(x, Tensor)]
     if state.grad and any([requires_grad(t) for t in (*tensors, *outs)]) and _differentiable(op, inputs, static):
         demand_unrecorded(f"{op.name}()", *tensors, *outs)
@@ -71,7 +73,7 @@ def _run(op: Kernel, inputs: Inputs, static: Static) -> tuple[Tensor, ...]:
     if "computes" in op.declaration.out:
         static = _computed_as(op, static, outs[0])
     if "widens" in op.declaration.out:
-        inputs = (_as_floats_of(op, inputs[0], static, outs[0]), *inputs[1:])
+        inputs, static = _as_floats_of(op, inputs, static, outs[0])
     before, state.grad = state.grad, False
     try:
         got = call(op, inputs, static)
@@ -125,13 +127,16 @@ def _computed_as(op: Kernel, static: Static, out: Tensor) -> Static:
     return *static[:-1], out.dtype
 
 
-def _as_floats_of(op: Kernel, x: Tensor, static: Static, out: Tensor) -> Tensor:
-    """``x`` in the dtype of an output of other floats, which is the one that the call names, if any."""
-    to = out.dtype
+def _as_floats_of(op: Kernel, inputs: Inputs, static: Static, out: Tensor) -> tuple[Inputs, Static]:
+    """A call that computes in the dtype of an output of other floats, which is the one that the call names, if any."""
+    x, to = inputs[0], out.dtype
     if static and static[-1].__class__ is dtype:
-        return x if static[-1] is to else _refuse_dtype(op, static[-1].np, out, 0)
-    floats = x.dtype.is_floating_point and (to.is_floating_point or to.is_complex)
-    return call(to_copy, (x,), (to,)) if floats and to is not x.dtype else x
+        return (inputs, static) if static[-1] is to else _refuse_dtype(op, static[-1].np, out, 0)
+    if to is x.dtype or not (x.dtype.is_floating_point and (to.is_floating_point or to.is_complex)):
+        return inputs, static
+    if op.declaration.static[-1].kind == "dtype":
+        return inputs, (*static[:-1], to)
+    return (call(to_copy, (x,), (to,)), *inputs[1:]), static
 
 
 def _refuse_dtype(op: Kernel, dtype: Any, out: Tensor, at: int) -> NoReturn:

@@ -345,7 +345,7 @@ def _body(t: Tensor, contents: str | None, indent: int) -> tuple[str, bool]:
         return "[]", False
     if _options["edgeitems"] == 0 and _summarised(count) and len(t.shape) > 0:
         return "[...]", False
-    ones = next((i for i, n in enumerate(t.shape) if n != 1), 0) if len(t.shape) > NUMPYS else 0
+    ones = next((i for i, n in enumerate(t.shape) if n != 1), len(t.shape) - 1) if len(t.shape) > NUMPYS else 0
     try:
         with untraced():
             values = (t.reshape(t.shape[ones:]) if ones else t)._host()

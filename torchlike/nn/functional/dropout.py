@@ -16,7 +16,8 @@ __all__ = ["alpha_dropout", "dropout", "dropout1d", "dropout2d", "dropout3d", "f
 
 def _check(name, p, error=ValueError):
     without_grad(name, "p", p)
-    if p < 0.0 or p > 1.0:
+    if not 0.0 <= p <= 1.0:
+        error = RuntimeError if p != p else error
         raise error(f"dropout probability has to be between 0 and 1, but got {p} ({name})")
 
 

@@ -428,6 +428,8 @@ def gaussian_nll_loss(input, target, var, full=False, eps=1e-6, reduction="mean"
     if reduction not in NUMBERS:
         raise ValueError(f"{reduction} is not valid for gaussian_nll_loss: use 'none', 'mean' or 'sum'")
     if not isinstance(var, Tensor):
+        if not isinstance(var, float):
+            raise TypeError(f"gaussian_nll_loss(): argument 'var' must be Tensor or float, not {type(var).__name__}")
         if var < 0:
             raise ValueError(f"var has negative entry/entries: {var}")
         var = input.new_full(input.size(), float(var)) if input.dtype.is_floating_point else input.new_tensor(var)

@@ -9,7 +9,7 @@ from torchlike._core.autocast.composite import in_float32_on_cpu
 from torchlike._core.dispatch.bind import front
 from torchlike._core.dispatch.dispatch import call
 from torchlike._core.tensor import arguments
-from torchlike._core.tensor.arguments import bools
+from torchlike._core.tensor.arguments import as_tensor_arg, bools
 from torchlike._core.tensor.memory_order import restride
 from torchlike._core.tensor.tensor import Tensor
 from torchlike._functions._install import FUNCTIONS, function
@@ -33,7 +33,7 @@ def _ints(name, what, value, n):
         return (value,)
     if value.__class__ is tuple:
         return arguments.as_ints(name, what, value)
-    return () if value is None else arguments.as_ints_or_int(n)(name, what, value)
+    return () if value is None and what == "stride" else arguments.as_ints_or_int(n)(name, what, value)
 
 
 def _max_pool(name, n, input, kernel_size, stride, padding, dilation, ceil_mode):
@@ -212,7 +212,7 @@ def adaptive_max_pool1d(input, output_size, return_indices=False):
     >>> torch.nn.functional.adaptive_max_pool1d(torch.tensor([[1.0, 2.0, 3.0, 4.0]]), 2)
     tensor([[2., 4.]])
     """
-    out = _adaptive_max(1, input, output_size)
+    out = _adaptive_max(1, as_tensor_arg("adaptive_max_pool1d", "input", input), output_size)
     return out if return_indices else out[0]
 
 
@@ -230,7 +230,7 @@ def adaptive_max_pool3d(input, output_size, return_indices=False):
 
 def adaptive_max_pool1d_with_indices(input, output_size, return_indices=False):
     """:func:`adaptive_max_pool1d` and the positions of the maxima."""
-    return _adaptive_max(1, input, output_size)
+    return _adaptive_max(1, as_tensor_arg("adaptive_max_pool1d", "input", input), output_size)
 
 
 def adaptive_max_pool2d_with_indices(input, output_size, return_indices=False):

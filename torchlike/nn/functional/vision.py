@@ -191,6 +191,8 @@ def grid_sample(input, grid, mode="bilinear", padding_mode="zeros", align_corner
 @function()
 def grid_sampler(input, grid, interpolation_mode, padding_mode, align_corners):
     """See :func:`torch.nn.functional.grid_sample`; modes are numbered in the order named there."""
+    for name, x in (("input", input), ("grid", grid)):
+        arguments.as_tensor_arg("grid_sampler", name, x)
     if input.dim() not in (4, 5):
         grids.check_sizes(input.shape, grid.shape)
         raise RuntimeError(
