@@ -88,6 +88,55 @@ def test_what_changes_before_the_backward_is_an_error_where_nodes_of_the_operato
         assert [g.tolist() for g in results[-1]] == [g.tolist() for g in changed(torch, which, density)]
 
 
+def refusals(t):
+    """What is refused once the checks of good parameters are one kernel each."""
+    D, found = t.distributions, []
+    makers = {
+        "simplex": (lambda x: D.Categorical(logits=t.zeros(2)).expand((1,)) and D.Dirichlet(x + 1).log_prob(x),
+                    ([0.5, 0.5], [0.5, 0.6], [-0.5, 1.5])),
+        "one hot": (D.OneHotCategorical(t.ones(2)).log_prob, ([0.0, 1.0], [1.0, 1.0], [0.0, 0.5])),
+        "definite": (lambda x: D.MultivariateNormal(t.zeros(2), x.expand(2, 2)),
+                     ([[2.0, 1.0], [1.0, 2.0]], [[2.0, 1.0], [0.0, 2.0]], [[-1.0, 0.0], [0.0, 1.0]])),
+        "cholesky": (lambda x: D.MultivariateNormal(t.zeros(2), scale_tril=x),
+                     ([[2.0, 0.0], [1.0, 2.0]], [[2.0, 1.0], [0.0, 2.0]], [[-1.0, 0.0], [0.0, 1.0]])),
+    }  # fmt: skip
+    for make, (good, *bad) in makers.values():
+        for _ in range(composed.APART + 2):
+            make(t.tensor(good))
+        found += [attempt(lambda x=x, make=make: bool(make(t.tensor(x)))) for x in bad]
+    return found
+
+
+def test_checks_of_constraints_stay_as_strict():
+    agree(refusals)
+
+
+def drawn(t):
+    t.manual_seed(3)
+    D, p, found = t.distributions, t.tensor([[0.2, 0.3, 0.5], [0.6, 0.3, 0.1]]), []
+    for _ in range(3):
+        for probs in (p, p[0], p.t(), p.expand(2, 2, 3)):
+            found += [
+                D.Categorical(probs).sample(),
+                D.Categorical(probs).sample((1,)),
+                D.Categorical(probs).sample((4,)),
+            ]
+        a = t.tensor([0.5, 2.0, 9.0])
+        found += [D.Beta(a, 1.0).sample(), t.randn(40), D.Gamma(a, a).sample(), D.Poisson(a).sample(), t.randn(3)]
+        found += [
+            D.Normal(a, a).sample((2,)),
+            D.Normal(a, a).sample(),
+            D.Bernoulli(p).sample(),
+            D.Dirichlet(a).sample(),
+        ]
+        found += [t.randn(300) for _ in range(9)] + [t.multinomial(p, 1), t.multinomial(p, 2), t.rand(2)]
+    return found, t.get_rng_state().sum()
+
+
+def test_draws_are_pytorchs_however_they_follow_each_other():
+    agree(drawn)
+
+
 def seen(t):
     normal = t.distributions.Normal(t.zeros(3), t.ones(3))
     for _ in range(composed.APART + 2):

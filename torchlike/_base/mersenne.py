@@ -127,7 +127,7 @@ class Mersenne:
     def doubles(self, n: int) -> np.ndarray:
         """``n`` uniform float64 of [0, 1): 53 bits of two words each."""
         if n <= _FEW:
-            return (self.pairs(n) & np.uint64(2**53 - 1)) * 2.0**-53
+            return as_doubles(self.long(2 * n))
         out = np.empty(n, np.float64)
         for part in chunks(out):
             np.multiply(self.pairs(part.size) & np.uint64(2**53 - 1), 2.0**-53, out=part)
@@ -152,6 +152,12 @@ class Mersenne:
         self._drop()
         self._bits.state = {"bit_generator": "MT19937", "state": {"key": given.key, "pos": given.position}}
         self._fresh, self.normal = given.fresh, given.normal
+
+
+def as_doubles(words: np.ndarray) -> np.ndarray:
+    """Uniform float64 of [0, 1), each 53 bits of two words."""
+    pairs = (words[0::2] << np.uint64(32)) | words[1::2]
+    return (pairs & np.uint64(2**53 - 1)) * 2.0**-53
 
 
 def parsed(flat: np.ndarray) -> State:

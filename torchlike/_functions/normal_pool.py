@@ -16,6 +16,7 @@ from torchlike._functions.box_muller import scaled, standard
 
 LARGEST = 2048  # samples of a draw
 _LEAST, _DRAWS = 512, 4  # words made ahead, or those of so many draws
+_MOST = 4096  # words made ahead where many draws follow each other: twice as many each time
 
 
 class _Pool(NamedTuple):
@@ -36,8 +37,9 @@ def few_normals(e: Mersenne, n: int, apart: bool, mean: float, std: float) -> np
     whole = n // 16 * 16
     rest = n - whole
     taken = n if not rest else (n if apart else whole) + 16
-    words, at = e.ahead(max(_LEAST, _DRAWS * taken), taken)
     key = (n, apart) if rest else ()
+    more = 0 if e.pool is None or e.pool.key != key else min(2 * len(e.pool.words), _MOST)
+    words, at = e.ahead(max(_LEAST, _DRAWS * taken, more), taken)
     pool = e.pool
     if pool is None or not _foreseen(pool, words, at, key, taken):
         pool = e.pool = _made(words, at, n, taken, key)

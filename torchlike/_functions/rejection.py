@@ -9,8 +9,9 @@ from collections.abc import Callable
 
 import numpy as np
 
-from torchlike._base.mersenne import Mersenne, parsed
+from torchlike._base.mersenne import Mersenne, as_doubles
 
+_LEAST = 256  # words that are made at a time
 MOST = 1 << 16  # samples that are made one by one: more of them would take longer than a program of their own
 _THIRD = float(np.float32(1 / 3))  # PyTorch's has the precision of a float
 
@@ -19,15 +20,19 @@ class _Ahead:
     """Uniform numbers of an engine, made many at a time; :meth:`close` leaves it behind the last one that was taken."""
 
     def __init__(self, e: Mersenne, block: int) -> None:
-        self.engine, self.start, self.block, self.normal = e, e.state(0, 0), block, e.normal
-        self.taken, self.made = 0, iter(())  # type: ignore[var-annotated]
+        self.engine, self.block, self.normal = e, block, e.normal
+        self.taken = self.known = 0
+        self.made = iter(())  # type: ignore[var-annotated]
 
     def uniform(self) -> float:
         """A number of [0, 1)."""
         self.taken += 1
         for x in self.made:
             return x
-        self.made = iter(self.engine.doubles(self.block).tolist())
+        end = self.known + self.block
+        words, at = self.engine.ahead(max(_LEAST, 2 * end), 2 * end)
+        self.made = iter(as_doubles(words[at + 2 * self.known : at + 2 * end]).tolist())
+        self.known = end
         return next(self.made)
 
     def standard_normal(self) -> float:
@@ -41,8 +46,8 @@ class _Ahead:
 
     def close(self) -> None:
         """Go to where the numbers that were taken end."""
-        self.engine.restore(parsed(self.start))
-        self.engine.doubles(self.taken)
+        if self.taken:
+            self.engine.skip(2 * self.taken)
         self.engine.normal = self.normal
 
 

@@ -472,17 +472,23 @@ def multinomial(self, words, num_samples, replacement):
     if jnp.issubdtype(words.dtype, jnp.signedinteger):
         return words.reshape(*self.shape[:-1], num_samples)
     if words.dtype != np.uint32:  # exponential samples
-        race = self / words.reshape(self.shape).astype(self.dtype)
-        return lax.top_k(race, num_samples)[1].astype(np.int64)
+        return _greatest(self / words.reshape(self.shape).astype(self.dtype), num_samples)
     if not replacement:
         race = weights / -jnp.log(_positive(words, self.shape, weights.dtype) * (1 - 2.0**-24))
-        return lax.top_k(race, num_samples)[1].astype(np.int64)
+        return _greatest(race, num_samples)
     total = jnp.cumsum(weights, -1)
     shape = (*self.shape[:-1], num_samples)
     point = uniform01(words, shape, weights.dtype) * total[..., -1:]
     below = jnp.sum(total[..., None, :] <= point[..., None], -1) if self.shape[-1] <= 64 else _search(total, point)
     last = self.shape[-1] - 1 - jnp.argmax((weights > 0)[..., ::-1], -1)
     return jnp.minimum(below, last[..., None]).astype(np.int64)
+
+
+def _greatest(race, n):
+    """The places of the ``n`` greatest numbers of each row; XLA sorts the row for more than one."""
+    if n == 1:
+        return jnp.argmax(race, -1, keepdims=True).astype(np.int64)
+    return lax.top_k(race, n)[1].astype(np.int64)
 
 
 def _search(total, point):

@@ -9,7 +9,7 @@ from torchlike.distributions import constraints
 from torchlike.distributions._odds import Odds
 from torchlike.distributions._torch import F, torch
 from torchlike.distributions.exp_family import ExponentialFamily
-from torchlike.distributions.utils import broadcast_all
+from torchlike.distributions.utils import broadcast_all, expanded
 from torchlike.interop.alias import missing_names
 
 __all__ = ["Bernoulli"]
@@ -48,7 +48,7 @@ class Bernoulli(Odds, ExponentialFamily):
 
     def sample(self, sample_shape: Any = ()) -> Any:
         with no_grad():
-            return torch.bernoulli(self.probs.expand(self._extended_shape(sample_shape)))
+            return torch.bernoulli(expanded(self.probs, self._extended_shape(sample_shape)))
 
     def log_prob(self, value: Any) -> Any:
         if self._validate_args:

@@ -4,7 +4,7 @@ import math
 from typing import Any
 
 from torchlike._base.state import no_grad
-from torchlike._core.autograd.composed import composed
+from torchlike._core.autograd.composed import composed, unseen
 from torchlike.distributions import constraints
 from torchlike.distributions._torch import torch
 from torchlike.distributions.distribution import Distribution
@@ -99,9 +99,15 @@ class Categorical(Distribution):
 
     def sample(self, sample_shape: Any = ()) -> Any:
         shape = torch.Size(sample_shape)
+        if shape.numel() == 1 and unseen(self.probs):  # the same numbers, without views of what lies in order
+            with no_grad():
+                return torch.multinomial(self._rows(), 1, True).reshape(self._extended_shape(shape))
         with no_grad():
             drawn = torch.multinomial(self.probs.reshape(-1, self._num_events), shape.numel(), True).T
         return drawn.reshape(self._extended_shape(shape))
+
+    def _rows(self) -> Any:
+        return self.probs if self.probs.dim() < 3 else self.probs.reshape(-1, self._num_events)
 
     def log_prob(self, value: Any) -> Any:
         if not self._validate_args:

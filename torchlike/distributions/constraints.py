@@ -5,12 +5,14 @@
 tensor([False,  True])
 """
 
+import functools
 from typing import Any
 
 import numpy as np
 from jax.core import Tracer
 
 from torchlike._base.state import state
+from torchlike._core.autograd.composed import composed
 from torchlike._core.conversion.at_hand import at_hand
 from torchlike._core.dispatch.dispatch import call
 from torchlike._ops.demand import demand
@@ -320,11 +322,25 @@ def _of_each(constraint: Any) -> Any:
     return constraint if all([type(b) in (int, float) and float(np.float32(b)) == b for b in bounds]) else None
 
 
+@functools.cache
+def _whole(kind: Any) -> Any:
+    """The check of a constraint that has no parameters, on all of a tensor."""
+    return composed("", f"is{kind.__name__}")(functools.partial(_holds, kind))
+
+
+def _holds(kind: Any, value: Any) -> Any:
+    return kind().check(value).all()
+
+
 def holds(constraint: Any, value: Any, message: str) -> bool:
     """Whether all elements of ``value``, or of what it stands for, satisfy a constraint; see :func:`everywhere`."""
     each = None if state.capture is not None else _of_each(constraint)
     found = at_hand(value) if each is not None and isinstance(value, Tensor) else None
     if found is None or found.dtype not in _PLAIN or found.ndim < constraint.event_dim:
+        kind: Any = type(constraint)
+        own = kind.__module__ == __name__ and not vars(constraint)
+        if own and state.capture is None and _whole(kind).kernel.often((value,)):
+            return bool(_whole(kind)(value))
         return everywhere(constraint.check(value), message, constraint)
     if not each.is_discrete or found.dtype.kind == "i":
         return bool(each.check(found).all())

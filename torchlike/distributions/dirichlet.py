@@ -6,6 +6,7 @@ from torchlike._core.autograd.composed import composed
 from torchlike.distributions import constraints
 from torchlike.distributions._torch import F, torch
 from torchlike.distributions.exp_family import ExponentialFamily
+from torchlike.distributions.utils import expanded
 from torchlike.interop.alias import missing_names
 
 __all__ = ["Dirichlet"]
@@ -50,7 +51,7 @@ class Dirichlet(ExponentialFamily):
         return self._expanded(Dirichlet, _instance, shape, self.event_shape, concentration=expanded)
 
     def rsample(self, sample_shape: Any = ()) -> Any:
-        return torch._sample_dirichlet(self.concentration.expand(self._extended_shape(sample_shape)))
+        return torch._sample_dirichlet(expanded(self.concentration, self._extended_shape(sample_shape)))
 
     def log_prob(self, value: Any) -> Any:
         if self._validate_args:

@@ -7,7 +7,7 @@ from torchlike._core.autograd.composed import composed
 from torchlike.distributions import constraints
 from torchlike.distributions._torch import SP, torch
 from torchlike.distributions.exp_family import ExponentialFamily
-from torchlike.distributions.utils import broadcast_all
+from torchlike.distributions.utils import broadcast_all, expanded
 from torchlike.interop.alias import missing_names
 
 __all__ = ["Gamma"]
@@ -47,7 +47,7 @@ class Gamma(ExponentialFamily):
 
     def rsample(self, sample_shape: Any = ()) -> Any:
         shape = self._extended_shape(sample_shape)
-        value = torch._standard_gamma(self.concentration.expand(shape)) / self.rate.expand(shape)
+        value = torch._standard_gamma(expanded(self.concentration, shape)) / expanded(self.rate, shape)
         value.detach().clamp_(min=torch.finfo(value.dtype).tiny)
         return value
 

@@ -9,7 +9,7 @@ from torchlike._core.autograd.composed import composed
 from torchlike.distributions import constraints
 from torchlike.distributions._torch import torch
 from torchlike.distributions.exp_family import ExponentialFamily
-from torchlike.distributions.utils import _standard_normal, broadcast_all
+from torchlike.distributions.utils import _standard_normal, broadcast_all, expanded
 from torchlike.interop.alias import missing_names
 
 __all__ = ["Normal"]
@@ -57,7 +57,7 @@ class Normal(ExponentialFamily):
     def sample(self, sample_shape: Any = ()) -> Any:
         shape = self._extended_shape(sample_shape)
         with no_grad():
-            return torch.normal(self.loc.expand(shape), self.scale.expand(shape))
+            return torch.normal(expanded(self.loc, shape), expanded(self.scale, shape))
 
     def rsample(self, sample_shape: Any = ()) -> Any:
         shape = self._extended_shape(sample_shape)

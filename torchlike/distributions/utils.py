@@ -4,7 +4,8 @@ from functools import update_wrapper
 from numbers import Number
 from typing import Any
 
-from torchlike._base.state import enable_grad
+from torchlike._base.state import enable_grad, state
+from torchlike._core.autograd.composed import unseen
 from torchlike.distributions._torch import F, torch
 from torchlike.interop.alias import missing_names
 from torchlike.overrides import is_tensor_like
@@ -47,6 +48,12 @@ def broadcast_all(*values: Any) -> tuple:
 
 def _standard_normal(shape: Any, dtype: Any, device: Any) -> Any:
     return torch.randn(shape, dtype=dtype, device=device)
+
+
+def expanded(t: Any, shape: Any) -> Any:
+    """``t.expand(shape)``; a tensor of that shape itself where nobody sees the difference."""
+    same = unseen(t) and t.shape == shape and not (t._rg and state.grad)
+    return t if same else t.expand(shape)
 
 
 def _sum_rightmost(value: Any, dim: int) -> Any:

@@ -37,8 +37,8 @@ class Composed(Kernel):
 
     __slots__ = ("function", "met")
 
-    def __init__(self, function: Callable[..., Any], node: str) -> None:
-        super().__init__(function.__name__.strip("_"), node)
+    def __init__(self, function: Callable[..., Any], node: str, name: str | None = None) -> None:
+        super().__init__(name or function.__name__.strip("_"), node)
         self.function = function
         self.met: dict[tuple[Any, ...], int] = {}
         settings.COMPOSED.append(self)
@@ -91,16 +91,14 @@ class Composed(Kernel):
 
     def often(self, tensors: tuple[Any, ...]) -> bool:
         """Whether these are plain tensors, of kinds that were met often, and nobody follows the calls."""
-        if UNUSUAL or CAPTURES or state.pack is not None or anomaly.current.enabled:
+        if state.pack is not None or anomaly.current.enabled:
             return False
         kinds = []
         for t in tensors:
-            if _get(t.__class__) != 1:
+            if not unseen(t):
                 return False
-            form, view = t._storage.form, t._view
-            if form.__class__ is not Array:
-                return False
-            kinds.append(form.aval if view is None else view.shape)
+            view = t._view
+            kinds.append(t._storage.form.aval if view is None else view.shape)
         key = tuple(kinds)
         met = self.met.get(key, 0)
         if met < APART:
@@ -108,6 +106,11 @@ class Composed(Kernel):
                 self.met.clear()
             self.met[key] = met + 1
         return met == APART
+
+
+def unseen(t: Any) -> bool:
+    """Whether calls of ``t`` run at once and nobody follows them, so that fewer may do."""
+    return not UNUSUAL and not CAPTURES and _get(t.__class__) == 1 and t._storage.form.__class__ is Array
 
 
 def _below(t: Tensor) -> Iterator[Any]:
@@ -121,11 +124,11 @@ def _below(t: Tensor) -> Iterator[Any]:
             yield node
 
 
-def composed(node: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+def composed(node: str, name: str | None = None) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Let calls of a function of tensors be one kernel, and record one node, with the name of PyTorch's last one."""
 
     def made(function: Callable[..., Any]) -> Callable[..., Any]:
-        kernel = Composed(function, node)
+        kernel = Composed(function, node, name)
 
         @functools.wraps(function)
         def run(*tensors: Any) -> Any:
