@@ -14,7 +14,7 @@ from typing import Any
 from torchlike._aten import packets
 from torchlike._aten.packets import OpOverload
 from torchlike._base import state as flags
-from torchlike._base.state import below_autograd, is_grad_enabled, state
+from torchlike._base.state import below_autograd, handler, is_grad_enabled, state
 from torchlike._core.dispatch.layers import DISPATCH
 from torchlike._core.tensor.mutation import restore_version
 from torchlike._core.tensor.storage import UNTRACKED
@@ -160,19 +160,19 @@ def _handled(func: OpOverload, types: tuple, args: tuple, kwargs: dict, modes: t
     if modes:
         set_modes(modes[:-1])
         try:
-            handler = modes[-1].__torch_dispatch__
-            if isinstance(getattr(handler, "__self__", None), type):
+            mine = handler(modes[-1], "__torch_dispatch__")
+            if isinstance(getattr(mine, "__self__", None), type):
                 raise RuntimeError(
                     "Defining your mode's `__torch_dispatch__` as a classmethod is not supported, please make it a "
                     f"plain method: {type(modes[-1]).__name__}.__torch_dispatch__(self, func, types, args, kwargs)"
                 )
-            out = handler(func, types, args, kwargs)
+            out = mine(func, types, args, kwargs)
         finally:
             set_modes(modes)
         if out is not NotImplemented:
             return out
     for t in overloaded:
-        out = type(t).__torch_dispatch__(func, types, args, kwargs)
+        out = handler(type(t), "__torch_dispatch__")(func, types, args, kwargs)
         if out is not NotImplemented:
             return out
     return NotImplemented

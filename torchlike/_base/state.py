@@ -117,6 +117,11 @@ def followed(function):
     return function if state.interpreter is None else state.interpreter.wrap(function)
 
 
+def handler(x, name):
+    """The method ``name`` of a user's class or object, as this library is to call it; see :func:`followed`."""
+    return getattr(x, name) if state.interpreter is None else state.interpreter.handler(x, name)
+
+
 # The bits of ``state.active``, one for each layer of dispatch beside autograd and the executor, in their order.
 LEVELS = 1  # a function transform: vmap, jvp, or a dual level
 SELECTIVE = 2  # a checkpoint that keeps the results of some operators

@@ -15,6 +15,8 @@ from itertools import repeat
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+import jax
+
 from torchlike._base import exhausted
 from torchlike._base.dtypes import from_np
 from torchlike._base.layout import is_dense
@@ -31,7 +33,7 @@ from torchlike._core.tensor.mutation import grad_of, set_grad, write
 from torchlike._core.tensor.storage import CAPTURES
 from torchlike._core.tensor.tensor import fresh, value_of, wrap
 from torchlike._executor import immediate
-from torchlike._executor.pending import Array
+from torchlike._executor.pending import Array, Pending
 from torchlike._executor.sparse import SparseValue
 from torchlike._executor.spread import USED, as_before
 from torchlike._ops.arithmetic import add
@@ -75,6 +77,8 @@ def run(
     task = kind_of_task()[0](roots, keep, create, accumulate, captures, ends)
     if state.levels:  # their values are computed by dispatch
         task.create = True
+    if task.create:  # as it also is where modes or wrapper subclasses look on
+        grads = [fresh(g) if isinstance(g, jax.Array | Pending) else g for g in grads]
     for (node, nr), grad in zip(roots, grads, strict=True):
         task.deliver(node, nr, task.fitting(node, nr, grad))
     if task.depth % _DEPTH == _DEPTH - 1:

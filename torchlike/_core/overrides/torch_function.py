@@ -16,7 +16,7 @@ import numpy as np
 
 from torchlike._base import device as devices
 from torchlike._base import dtypes
-from torchlike._base.state import state
+from torchlike._base.state import handler, state
 from torchlike._core.overrides import conventions, doors, misfits
 from torchlike._core.overrides.doors import Doors, holds_none
 from torchlike._core.overrides.spellings import called
@@ -305,19 +305,19 @@ def dispatch(
     if modes:
         state.function_modes = modes[:-1]
         try:
-            handler = modes[-1].__torch_function__
-            if getattr(handler, "__self__", None) is not modes[-1]:
+            mine = handler(modes[-1], "__torch_function__")
+            if getattr(mine, "__self__", None) is not modes[-1]:
                 raise RuntimeError(
                     "Defining your mode's `__torch_function__` as a classmethod is not supported, please make it a "
                     f"plain method: {type(modes[-1]).__name__}.__torch_function__(self, func, types, args, kwargs)"
                 )
-            result = handler(func, types, args, kwargs)
+            result = mine(func, types, args, kwargs)
         finally:
             state.function_modes = modes
         if result is not NotImplemented:
             return result
     for x in found:
-        result = x.__torch_function__(func, types, args, kwargs)
+        result = handler(x, "__torch_function__")(func, types, args, kwargs)
         if result is not NotImplemented:
             return result
     raise TypeError(_refusal(name if isinstance(name, str) else name.full_name, found, modes))

@@ -22,7 +22,7 @@ from torchlike._core.autograd import engine
 from torchlike._core.autograd import node as nodes
 from torchlike._core.dispatch.dispatch import refresh
 from torchlike._core.tensor.memory_order import restride
-from torchlike._core.tensor.storage import UNTRACKED, Storage, holding
+from torchlike._core.tensor.storage import UNTRACKED, Outer, Storage, holding
 from torchlike._core.tensor.tensor import Tensor, alias, carried, carry, device_of, value_of, wrap
 from torchlike._core.tensor.views import View
 from torchlike._executor import immediate
@@ -336,6 +336,8 @@ class Trace:
             raise Unsupported("returns a tensor that it made in inference mode")
         if x._grad is not None:
             raise Unsupported("returns a tensor that it made, with a .grad")
+        if x._storage.form.__class__ is Outer:
+            raise Unsupported("returns a wrapper subclass of Tensor that requires grad, or has no __tensor_flatten__")
         if x.__dict__.keys() - set(type(x)._carried):
             raise Unsupported("sets attributes of a tensor that it returns")
         storage = x._storage

@@ -1,7 +1,8 @@
 """Arguments and results as flat lists: jax's pytrees, with dicts in their own order and containers of other types.
 
 jax sorts the keys of dicts, and takes dataclasses and classes made from dict, list or tuple for leaves. Here
-those that hold tensors are nodes, which ``jax.tree.unflatten`` makes anew with their own types.
+those that hold tensors are nodes, which ``jax.tree.unflatten`` makes anew with their own types; so are wrapper
+subclasses of Tensor that say what they wrap (``__tensor_flatten__``).
 """
 
 from __future__ import annotations
@@ -15,7 +16,10 @@ from typing import Any, NamedTuple
 
 import jax
 
-from torchlike._core.tensor.tensor import Tensor
+from torchlike._base.state import state
+from torchlike._core.tensor.size import Size
+from torchlike._core.tensor.storage import Outer
+from torchlike._core.tensor.tensor import Tensor, shape_of
 from torchlike._decl.op import exact
 
 WHOLE: set[type] = set()  # classes whose objects are passed as they are, though jax can take them apart
@@ -79,6 +83,40 @@ class Fields(NamedTuple):
         return new
 
 
+class Wrapped(NamedTuple):
+    """A wrapper subclass: its class, the names of what it wraps, and what its class says beside."""
+
+    cls: Any
+    names: tuple
+    context: Context
+    size: tuple
+    strides: tuple
+
+    def make(self, parts: Any) -> Any:
+        inner = dict(zip(self.names, parts, strict=True))
+        return self.cls.__tensor_unflatten__(inner, self.context.value, Size(self.size), self.strides)
+
+
+class Context:
+    """What ``__tensor_flatten__`` says beside, which may have no hash."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Context) or type(self.value) is not type(other.value):
+            return False
+        try:
+            return self.value is other.value or bool(self.value == other.value)
+        except (RuntimeError, ValueError):  # of tensors and arrays
+            return False
+
+    def __hash__(self) -> int:
+        return hash(type(self.value))
+
+
 class Node:
     """A container on its way into jax's flatten."""
 
@@ -124,6 +162,8 @@ def parts(x: Any) -> Iterable[Any] | None:
         return None
     if cls is tuple or cls is list:
         return x
+    if isinstance(x, Tensor):
+        return _wrapped(x)[1] if is_wrapper(x) else None
     if cls is dict or cls is collections.OrderedDict:
         return x.values()
     if isinstance(x, tuple) and hasattr(x, "_fields"):
@@ -174,6 +214,11 @@ def packed(x: Any, passed: dict[int, Passed] | None = None) -> Any:
     if cls is tuple or cls is list:
         new = [packed(v, passed) for v in x]
         return x if all(map(_same, new, x)) else cls(new)
+    if isinstance(x, Tensor):
+        if not is_wrapper(x) or state.capture is not None and not state.capture.owns(x):
+            return x
+        made, parts = _wrapped(x)
+        return Node([packed(v, passed) for v in parts], made)
     if isinstance(x, dict):
         return _packed_dict(x, cls, passed)
     if isinstance(x, tuple | list):
@@ -186,6 +231,18 @@ def packed(x: Any, passed: dict[int, Passed] | None = None) -> Any:
         parts = [packed(v, passed) for v in values]
         return Node(parts, Fields(cls, names)) if any(map(_holds, parts)) else x
     return x
+
+
+def is_wrapper(x: Tensor) -> bool:
+    """Whether a tensor is a wrapper subclass, without a history, that says what it wraps."""
+    wraps = x._storage.form.__class__ is Outer and hasattr(type(x), "__tensor_flatten__")
+    return wraps and not x._rg and x._edge is None
+
+
+def _wrapped(x: Any) -> tuple[Wrapped, list[Any]]:
+    names, context = x.__tensor_flatten__()
+    made = Wrapped(type(x), tuple(names), Context(context), tuple(shape_of(x)), tuple(x._layout.strides))
+    return made, [getattr(x, name) for name in names]
 
 
 def _fields(x: Any) -> tuple[tuple[str, ...], list[Any]]:

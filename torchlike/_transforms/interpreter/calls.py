@@ -86,7 +86,7 @@ class Calls(CFunctions):
         inner = getattr(kind, "_interpreted", None)
         if inner is not None:
             return self.call(getattr(f, inner), args, kwargs)
-        if trusted_class(kind):
+        if trusted_class(kind) or kind.__module__ == "nanobind" and trust.trusted_name(f.__module__):
             self.expose(f)
             return self.leaf(f, args, kwargs)
         found = self.in_class(kind, "__call__")
@@ -247,6 +247,11 @@ class Calls(CFunctions):
             found = self.wrappers[id(f)] = Interpreted(f, self)  # type: ignore[arg-type]
         return found
 
+    def handler(self, x: Any, name: str) -> Any:
+        """The method ``name`` of ``x``, which this library is going to call."""
+        with open_net():
+            return self.wrap(self.attribute(x, name))
+
     def native(self, f: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], calm: bool = False) -> Any:
         """``f(*args, **kwargs)`` as it is, from the user's line; what nothing else holds then is new."""
         if self.lives:
@@ -394,6 +399,10 @@ class Interpreted:
     def __init__(self, function: Callable[..., Any], interpreter: Interpreter) -> None:
         functools.update_wrapper(self, function, updated=())
         self._interpreter = interpreter
+
+    @property
+    def __self__(self) -> Any:
+        return getattr(self.__wrapped__, "__self__", None)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if not self._interpreter.active:

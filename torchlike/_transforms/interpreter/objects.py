@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections
 import contextlib
+import functools
 import types
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -142,6 +143,10 @@ class Objects(Protocols):
             return found.__func__
         if kind in _STORED and x is not None:
             return self._slot(found, x, cls)
+        if kind is functools.cached_property and x is not None:  # the lock of Python 3.11's is nobody's concern here
+            value = self.call(found.func, (x,))
+            self.set_generic(x, found.attrname, value)
+            return value
         get = type(found).__dict__.get("__get__") if trusted_class(kind) else self.in_class(kind, "__get__")
         if get is None or get is MISSING:
             return found
@@ -160,9 +165,10 @@ class Objects(Protocols):
                 self.reads.add("slot", x, found, MISSING, f"{self.reads.name(x)}.{found.__name__}")
             raise
         again = type(found) is _SLOT or type(value) in PLAIN or found.__get__(x, cls) is value
-        if self.is_made(x) or not again or found.__name__ == "__class__":
+        field = getattr(found, "__name__", "a field")  # those of named tuples have no name
+        if self.is_made(x) or not again or field == "__class__":
             return value
-        name = f"{self.reads.name(x)}.{found.__name__}"
+        name = f"{self.reads.name(x)}.{field}"
         return self.live(self.reads.add("slot", x, found, value, name), "slot", x, found)
 
     def getter_of(self, found: property) -> Any:

@@ -14,7 +14,7 @@ from torchlike._transforms.capture.cycles import remembered
 from torchlike._transforms.capture.given import Given
 from torchlike._transforms.capture.numbers import Number
 from torchlike._transforms.capture.recording import Unsupported
-from torchlike._transforms.capture.structure import flatten, parts
+from torchlike._transforms.capture.structure import flatten, is_wrapper, parts
 from torchlike._transforms.interpreter.bytecode import KNOWN
 from torchlike._transforms.interpreter.calls import Calls
 from torchlike._transforms.interpreter.changes import Again, Changes
@@ -112,7 +112,7 @@ class Interpreter(Loop, Calls, Classes, Objects, Changes, Live):
 
     def _given(self, x: Any) -> None:
         """Note containers of the arguments, which were made for this capture, and the tensors in them."""
-        if isinstance(x, Tensor):
+        if isinstance(x, Tensor) and not is_wrapper(x):
             self.arguments.add(id(x))
         elif type(x) is Number:
             self.lives = True
