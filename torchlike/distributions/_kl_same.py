@@ -262,10 +262,14 @@ def _half_log_det(tril: Any) -> Any:
 @register_kl(MultivariateNormal, MultivariateNormal)
 def _mvn(p: Any, q: Any) -> Any:
     _sizes(p, q)
-    mine, other = p._unbroadcasted_scale_tril, q._unbroadcasted_scale_tril
-    distance = _batch_mahalanobis(other, q.loc - p.loc)
+    return _of_vectors(p.loc, p._unbroadcasted_scale_tril, q.loc, q._unbroadcasted_scale_tril)
+
+
+@composed("AddBackward")
+def _of_vectors(p_loc: Any, mine: Any, q_loc: Any, other: Any) -> Any:
+    distance = _batch_mahalanobis(other, q_loc - p_loc)
     logs = _half_log_det(other) - _half_log_det(mine)
-    return logs + 0.5 * (_solved(other, mine) + distance - p.event_shape[0])
+    return logs + 0.5 * (_solved(other, mine) + distance - mine.size(-1))
 
 
 @register_kl(MultivariateNormal, LowRankMultivariateNormal)

@@ -3,6 +3,7 @@
 from typing import Any
 
 from torchlike._base.state import no_grad
+from torchlike._core.autograd.composed import composed
 from torchlike.distributions import constraints
 from torchlike.distributions._odds import Odds
 from torchlike.distributions._torch import torch
@@ -12,6 +13,13 @@ from torchlike.interop.alias import missing_names
 __all__ = ["Binomial"]
 
 __getattr__ = missing_names(__name__)
+
+
+@composed("SubBackward")
+def _log_probability(value: Any, n: Any, logits: Any) -> Any:
+    ways = torch.lgamma(n + 1) - torch.lgamma(value + 1) - torch.lgamma(n - value + 1)
+    rest = n * torch.logaddexp(logits, torch.zeros_like(logits))
+    return value * logits + ways - rest
 
 
 class Binomial(Odds, Distribution):
@@ -49,10 +57,7 @@ class Binomial(Odds, Distribution):
     def log_prob(self, value: Any) -> Any:
         if self._validate_args:
             self._validate_sample(value)
-        n = self.total_count
-        ways = torch.lgamma(n + 1) - torch.lgamma(value + 1) - torch.lgamma(n - value + 1)
-        rest = n * torch.logaddexp(self.logits, torch.zeros_like(self.logits))
-        return value * self.logits + ways - rest
+        return _log_probability(value, self.total_count, self.logits)
 
     def entropy(self) -> Any:
         total = int(self.total_count.max())

@@ -4,6 +4,7 @@ import math
 from numbers import Number
 from typing import Any
 
+from torchlike._core.autograd.composed import composed
 from torchlike.distributions import constraints
 from torchlike.distributions._torch import torch
 from torchlike.distributions.distribution import Distribution
@@ -13,6 +14,16 @@ from torchlike.interop.alias import missing_names
 __all__ = ["Cauchy"]
 
 __getattr__ = missing_names(__name__)
+
+
+@composed("SubBackward")
+def _log_density(value: Any, loc: Any, scale: Any) -> Any:
+    return -math.log(math.pi) - scale.log() - (((value - loc) / scale) ** 2).log1p()
+
+
+@composed("AddBackward")
+def _entropy(scale: Any) -> Any:
+    return math.log(4 * math.pi) + scale.log()
 
 
 class Cauchy(Distribution):
@@ -43,7 +54,7 @@ class Cauchy(Distribution):
     def log_prob(self, value: Any) -> Any:
         if self._validate_args:
             self._validate_sample(value)
-        return -math.log(math.pi) - self.scale.log() - (((value - self.loc) / self.scale) ** 2).log1p()
+        return _log_density(value, self.loc, self.scale)
 
     def cdf(self, value: Any) -> Any:
         if self._validate_args:
@@ -54,4 +65,4 @@ class Cauchy(Distribution):
         return torch.tan(math.pi * (value - 0.5)) * self.scale + self.loc
 
     def entropy(self) -> Any:
-        return math.log(4 * math.pi) + self.scale.log()
+        return _entropy(self.scale)

@@ -4,6 +4,7 @@ import math
 from numbers import Number
 from typing import Any
 
+from torchlike._core.autograd.composed import composed
 from torchlike.distributions import constraints
 from torchlike.distributions._torch import torch
 from torchlike.distributions.transformed_distribution import TransformedDistribution
@@ -15,6 +16,17 @@ from torchlike.interop.alias import missing_names
 __all__ = ["Gumbel"]
 
 __getattr__ = missing_names(__name__)
+
+
+@composed("SubBackward")
+def _log_density(value: Any, loc: Any, scale: Any) -> Any:
+    y = (loc - value) / scale
+    return (y - y.exp()) - scale.log()
+
+
+@composed("AddBackward")
+def _entropy(scale: Any) -> Any:
+    return scale.log() + (1 + euler_constant)
 
 
 class Gumbel(TransformedDistribution):
@@ -43,8 +55,7 @@ class Gumbel(TransformedDistribution):
     def log_prob(self, value: Any) -> Any:
         if self._validate_args:
             self._validate_sample(value)
-        y = (self.loc - value) / self.scale
-        return (y - y.exp()) - self.scale.log()
+        return _log_density(value, self.loc, self.scale)
 
     mean = property(lambda self: self.loc + self.scale * euler_constant)  # type: ignore[assignment]
     mode = property(lambda self: self.loc)  # type: ignore[assignment]
@@ -52,4 +63,4 @@ class Gumbel(TransformedDistribution):
     variance = property(lambda self: self.stddev.pow(2))  # type: ignore[assignment]
 
     def entropy(self) -> Any:
-        return self.scale.log() + (1 + euler_constant)
+        return _entropy(self.scale)

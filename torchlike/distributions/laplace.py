@@ -3,6 +3,7 @@
 from numbers import Number
 from typing import Any
 
+from torchlike._core.autograd.composed import composed
 from torchlike.distributions import constraints
 from torchlike.distributions._torch import torch
 from torchlike.distributions.distribution import Distribution
@@ -12,6 +13,16 @@ from torchlike.interop.alias import missing_names
 __all__ = ["Laplace"]
 
 __getattr__ = missing_names(__name__)
+
+
+@composed("SubBackward")
+def _log_density(value: Any, loc: Any, scale: Any) -> Any:
+    return -torch.log(2 * scale) - torch.abs(value - loc) / scale
+
+
+@composed("AddBackward")
+def _entropy(scale: Any) -> Any:
+    return 1 + torch.log(2 * scale)
 
 
 class Laplace(Distribution):
@@ -41,7 +52,7 @@ class Laplace(Distribution):
     def log_prob(self, value: Any) -> Any:
         if self._validate_args:
             self._validate_sample(value)
-        return -torch.log(2 * self.scale) - torch.abs(value - self.loc) / self.scale
+        return _log_density(value, self.loc, self.scale)
 
     def cdf(self, value: Any) -> Any:
         if self._validate_args:
@@ -54,4 +65,4 @@ class Laplace(Distribution):
         return self.loc - self.scale * term.sign() * torch.log1p(-2 * term.abs())
 
     def entropy(self) -> Any:
-        return 1 + torch.log(2 * self.scale)
+        return _entropy(self.scale)

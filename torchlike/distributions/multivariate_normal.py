@@ -3,6 +3,7 @@
 import math
 from typing import Any
 
+from torchlike._core.autograd.composed import composed
 from torchlike.distributions import constraints
 from torchlike.distributions._torch import LA, torch
 from torchlike.distributions.distribution import Distribution
@@ -25,6 +26,19 @@ def _batch_mahalanobis(bL: Any, bx: Any) -> Any:  # noqa: N803
         bL.expand(shape + bL.shape[-2:]), bx.expand(shape + bx.shape[-1:]).unsqueeze(-1), upper=False
     )
     return solved.squeeze(-1).pow(2).sum(-1)
+
+
+@composed("SubBackward")
+def _log_density(value: Any, loc: Any, tril: Any) -> Any:
+    m = _batch_mahalanobis(tril, value - loc)
+    half_log_det = tril.diagonal(dim1=-2, dim2=-1).log().sum(-1)
+    return -0.5 * (tril.size(-1) * math.log(2 * math.pi) + m) - half_log_det
+
+
+@composed("AddBackward")
+def _entropy(tril: Any) -> Any:
+    half_log_det = tril.diagonal(dim1=-2, dim2=-1).log().sum(-1)
+    return 0.5 * tril.size(-1) * (1.0 + math.log(2 * math.pi)) + half_log_det
 
 
 def _precision_to_scale_tril(P: Any) -> Any:  # noqa: N803
@@ -117,11 +131,8 @@ class MultivariateNormal(Distribution):
     def log_prob(self, value: Any) -> Any:
         if self._validate_args:
             self._validate_sample(value)
-        m = _batch_mahalanobis(self._unbroadcasted_scale_tril, value - self.loc)
-        half_log_det = self._unbroadcasted_scale_tril.diagonal(dim1=-2, dim2=-1).log().sum(-1)
-        return -0.5 * (self._event_shape[0] * math.log(2 * math.pi) + m) - half_log_det
+        return _log_density(value, self.loc, self._unbroadcasted_scale_tril)
 
     def entropy(self) -> Any:
-        half_log_det = self._unbroadcasted_scale_tril.diagonal(dim1=-2, dim2=-1).log().sum(-1)
-        entropy = 0.5 * self._event_shape[0] * (1.0 + math.log(2 * math.pi)) + half_log_det
+        entropy = _entropy(self._unbroadcasted_scale_tril)
         return entropy if not self._batch_shape else entropy.expand(self._batch_shape)

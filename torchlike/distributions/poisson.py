@@ -4,6 +4,7 @@ from numbers import Number
 from typing import Any
 
 from torchlike._base.state import no_grad
+from torchlike._core.autograd.composed import composed
 from torchlike.distributions import constraints
 from torchlike.distributions._torch import torch
 from torchlike.distributions.exp_family import ExponentialFamily
@@ -13,6 +14,12 @@ from torchlike.interop.alias import missing_names
 __all__ = ["Poisson"]
 
 __getattr__ = missing_names(__name__)
+
+
+@composed("SubBackward")
+def _log_probability(value: Any, rate: Any) -> Any:
+    rate, value = broadcast_all(rate, value)
+    return value.xlogy(rate) - rate - (value + 1).lgamma()
 
 
 class Poisson(ExponentialFamily):
@@ -38,8 +45,7 @@ class Poisson(ExponentialFamily):
     def log_prob(self, value: Any) -> Any:
         if self._validate_args:
             self._validate_sample(value)
-        rate, value = broadcast_all(self.rate, value)
-        return value.xlogy(rate) - rate - (value + 1).lgamma()
+        return _log_probability(value, self.rate)
 
     @property
     def _natural_params(self) -> tuple:

@@ -3,6 +3,7 @@
 import math
 from typing import Any
 
+from torchlike._core.autograd.composed import composed
 from torchlike.distributions import constraints
 from torchlike.distributions._torch import torch
 from torchlike.distributions.chi2 import Chi2
@@ -13,6 +14,20 @@ from torchlike.interop.alias import missing_names
 __all__ = ["StudentT"]
 
 __getattr__ = missing_names(__name__)
+
+
+@composed("SubBackward")
+def _log_density(value: Any, loc: Any, scale: Any, df: Any, log_norm: Any) -> Any:
+    y = (value - loc) / scale
+    return -0.5 * (df + 1.0) * torch.log1p(y**2.0 / df) - log_norm
+
+
+@composed("AddBackward")
+def _entropy(df: Any, scale: Any) -> Any:
+    half = 0.5 * (df + 1)
+    beta = torch.lgamma(0.5 * df) + math.lgamma(0.5) - torch.lgamma(half)
+    slope = half * (torch.digamma(half) - torch.digamma(0.5 * df))
+    return scale.log() + slope + 0.5 * df.log() + beta
 
 
 class StudentT(Distribution):
@@ -63,11 +78,7 @@ class StudentT(Distribution):
     def log_prob(self, value: Any) -> Any:
         if self._validate_args:
             self._validate_sample(value)
-        y = (value - self.loc) / self.scale
-        return -0.5 * (self.df + 1.0) * torch.log1p(y**2.0 / self.df) - self._log_norm()
+        return _log_density(value, self.loc, self.scale, self.df, self._log_norm())
 
     def entropy(self) -> Any:
-        half = 0.5 * (self.df + 1)
-        beta = torch.lgamma(0.5 * self.df) + math.lgamma(0.5) - torch.lgamma(half)
-        slope = half * (torch.digamma(half) - torch.digamma(0.5 * self.df))
-        return self.scale.log() + slope + 0.5 * self.df.log() + beta
+        return _entropy(self.df, self.scale)

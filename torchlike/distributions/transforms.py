@@ -10,6 +10,7 @@ import math
 from numbers import Number
 from typing import Any
 
+from torchlike._core.autograd.composed import composed
 from torchlike.distributions import constraints
 from torchlike.distributions._torch import LA, F, torch
 from torchlike.distributions._transform import (
@@ -38,6 +39,21 @@ __all__ = [
 ]  # fmt: skip
 
 __getattr__ = missing_names(__name__)
+
+
+@composed("SubBackward")
+def _volume_of_sigmoid(x: Any) -> Any:
+    return -F.softplus(-x) - F.softplus(x)
+
+
+@composed("NegBackward")
+def _volume_of_softplus(x: Any) -> Any:
+    return -F.softplus(-x)
+
+
+@composed("MulBackward")
+def _volume_of_tanh(x: Any) -> Any:
+    return 2.0 * (math.log(2.0) - x - F.softplus(-2.0 * x))
 
 
 class _Equal(Transform):
@@ -172,7 +188,7 @@ class SigmoidTransform(_Equal):
         return y.log() - (-y).log1p()
 
     def log_abs_det_jacobian(self, x: Any, y: Any) -> Any:
-        return -F.softplus(-x) - F.softplus(x)
+        return _volume_of_sigmoid(x)
 
 
 class SoftplusTransform(_Equal):
@@ -187,7 +203,7 @@ class SoftplusTransform(_Equal):
         return (-y).expm1().neg().log() + y
 
     def log_abs_det_jacobian(self, x: Any, y: Any) -> Any:
-        return -F.softplus(-x)
+        return _volume_of_softplus(x)
 
 
 class TanhTransform(_Equal):
@@ -203,7 +219,7 @@ class TanhTransform(_Equal):
         return torch.atanh(y)
 
     def log_abs_det_jacobian(self, x: Any, y: Any) -> Any:
-        return 2.0 * (math.log(2.0) - x - F.softplus(-2.0 * x))
+        return _volume_of_tanh(x)
 
 
 class AbsTransform(_Equal):

@@ -5,7 +5,7 @@ from numbers import Number
 from typing import Any
 
 from torchlike._base.state import enable_grad, state
-from torchlike._core.autograd.composed import unseen
+from torchlike._core.autograd.composed import composed, unseen
 from torchlike.distributions._torch import F, torch
 from torchlike.interop.alias import missing_names
 from torchlike.overrides import is_tensor_like
@@ -56,8 +56,15 @@ def expanded(t: Any, shape: Any) -> Any:
     return t if same else t.expand(shape)
 
 
+@composed("SumBackward1")
+def _sum_last(value: Any) -> Any:
+    return value.reshape(value.shape[:-1] + (-1,)).sum(-1)
+
+
 def _sum_rightmost(value: Any, dim: int) -> Any:
     """The sum over the last ``dim`` dimensions."""
+    if dim == 1:
+        return _sum_last(value)
     return value if dim == 0 else value.reshape(value.shape[:-dim] + (-1,)).sum(-1)
 
 
