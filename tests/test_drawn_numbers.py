@@ -47,6 +47,7 @@ DRAWS = {
     "bernoulli": lambda m, x: [m.bernoulli(x / 2), m.empty(4).bernoulli_(0.2), m.bernoulli(x, 0.5)],
     "normal of tensors": lambda m, x: [m.normal(x, 1.0), m.normal(x, x + 1)],
     "gumbel": lambda m, x: [m.nn.functional.gumbel_softmax(x, dim=-1)],
+    "gumbel transposed": lambda m, x: [m.nn.functional.gumbel_softmax(x.t(), dim=-1)],
     "without replacement": lambda m, x: [m.multinomial(m.ones(5), 2), m.multinomial(m.ones(5), 1)],
     "attention": lambda m, x: [m.nn.functional.scaled_dot_product_attention(x, x, x, dropout_p=0.5)],
     "nobody reads it": lambda m, x: [m.rand(3)[:0].sum() + x, m.rand(2)] if m.rand(5) is not None else None,

@@ -34,7 +34,8 @@ _tensor_str
 amp interop.jax_functions
 random linalg fft signal sparse special cpu cuda distributed
 backends
-_logging autograd nn masked
+_logging autograd
+nn masked
 func distributed.nn
 distributed._functional_collectives
 sharding distributed.device_mesh

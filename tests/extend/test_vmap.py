@@ -525,6 +525,23 @@ def test_shared_draws_with_parameters(name):
     agree(drawn)
 
 
+@pytest.mark.parametrize("draw", ["dropout", "alpha_dropout", "native_dropout", "rand_like"])
+@pytest.mark.parametrize("transform", ["jvp", "vjp", "same", "different", "functionalize"])
+def test_memory_order_of_draws(transform, draw):
+    def run(t):
+        x = t.arange(24.0, dtype=t.float64).reshape(2, 3, 4).transpose(1, 2)
+        f = {"rand_like": t.rand_like, "native_dropout": lambda v: t.native_dropout(v, 0.5, True)[0]}.get(draw)
+        f = f or (lambda v: getattr(t.nn.functional, draw)(v, 0.5, True))
+        t.manual_seed(3)
+        return {
+            "jvp": lambda: t.func.jvp(f, (x,), (x,))[0],
+            "vjp": lambda: t.func.vjp(f, x)[0],
+            "functionalize": lambda: t.func.functionalize(f)(x),
+        }.get(transform, lambda: t.vmap(f, randomness=transform)(x))()
+
+    agree(lambda t: attempt(lambda: run(t)))
+
+
 def test_lazy_conjugates_are_seen():
     z = np.array([[1 + 1j, 2 - 1j], [3 + 0.5j, 4j]])
 

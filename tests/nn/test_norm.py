@@ -5,6 +5,7 @@ import copy
 import numpy as np
 import pytest
 import torch
+from both import agree_error
 from layer_kit import layer, pair, same_refusal
 from oracle import assert_same, check, check_error, host, to_ours, to_torch
 from story_kit import said, story
@@ -185,6 +186,17 @@ LAYERS = {
     "RMSNorm": (lambda nn: nn.RMSNorm((3, 5)), X4),
     "LocalResponseNorm": (lambda nn: nn.LocalResponseNorm(2), X4),
 }  # fmt: skip
+
+
+@pytest.mark.parametrize("channels", [1, 2, 3, 4, 7])
+@pytest.mark.parametrize("size", [2, 3, 4, 5])
+def test_cross_map(size, channels):
+    layer(lambda nn: nn.CrossMapLRN2d(size, alpha=0.5, k=1.5), r(2, channels, 3, 2))
+
+
+@pytest.mark.parametrize("shape", [(3, 4, 4), (1, 2, 3, 4, 5)])
+def test_cross_map_is_of_images(shape):
+    agree_error(lambda t: t.nn.CrossMapLRN2d(3)(t.ones(shape)), "Expected input to be 4D")
 
 
 @pytest.mark.parametrize("train", [True, False], ids=["train", "eval"])

@@ -72,6 +72,16 @@ def test_amounts(amount):
     agree(lambda t: said(lambda: t.nn.utils.prune.random_unstructured(layer(t), "weight", amount).weight_mask.sum()))
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64", "bfloat16", "complex64"])
+def test_random_slices_are_those_of_float32(dtype):
+    def run(t):
+        m = layer(t).to(getattr(t, dtype))
+        t.manual_seed(2)
+        return t.nn.utils.prune.random_structured(m, "weight", 2, 1).weight_mask.abs(), t.rand(1)
+
+    agree(run)
+
+
 @story
 def test_random_pruning_takes_as_many(t):
     P, m = t.nn.utils.prune, layer(t)

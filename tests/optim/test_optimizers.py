@@ -2,6 +2,7 @@
 
 import copy
 import gc
+import io
 import math
 
 import numpy as np
@@ -145,6 +146,41 @@ def test_muon(options):
     shapes = ((3, 4), (4, 2))
     found = [train(lib, "Muon", options, "float32", 3, shapes) for lib in (torchlike, torch)]
     compare(*found, 2e-3)  # the iterations are in bfloat16
+
+
+def test_muon_of_bfloat16_keeps_the_unit_matrix():
+    def run(t):
+        p = t.tensor([[1.0, 2, 3], [4, 5, 6]], dtype=t.bfloat16, requires_grad=True)
+        optimizer = t.optim.Muon([p], lr=0.01, momentum=0.5, nesterov=False)
+        for _ in range(2):
+            p.grad = t.tensor([[1.0, 2, 3], [4, -5, 6]], dtype=t.bfloat16)
+            optimizer.step()
+        return optimizer.state[p]["momentum_buffer"].tolist()
+
+    np.testing.assert_allclose(run(torchlike), run(torch), rtol=0.02)
+
+
+@pytest.mark.once
+@pytest.mark.parametrize("name", ["SGD", "Adam", "RMSprop"])
+def test_state_of_compiled_steps_in_the_memory_order_of_the_parameter(name):
+    def run(t):
+        p = t.arange(6.0, dtype=t.float64).reshape(3, 2).t().requires_grad_()
+        optimizer = getattr(t.optim, name)([p], lr=0.1, **({"momentum": 0.9} if name == "SGD" else {}))
+
+        def step():
+            optimizer.zero_grad()
+            (p.sin() * p).sum().backward()
+            optimizer.step()
+
+        (t.compile(step) if t is torchlike else step)()
+        file = io.BytesIO()
+        t.save(optimizer.state[p], file)
+        file.seek(0)
+        tensors = [*optimizer.state[p].values(), *t.load(file).values()]
+        return [v.numpy().tolist() for v in tensors]
+
+    for a, b in zip(run(torchlike), run(torch), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-7)
 
 
 def test_half_precision():
@@ -361,6 +397,7 @@ LBFGS = [
     {"line_search_fn": "strong_wolfe"},
     {"line_search_fn": "strong_wolfe", "max_iter": 5, "history_size": 2},
     {"lr": 0.01, "max_eval": 3},
+    {"lr": 1e-5, "max_iter": 3, "line_search_fn": "strong_wolfe"},
 ]
 
 

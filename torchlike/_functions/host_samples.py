@@ -68,8 +68,8 @@ class Place(NamedTuple):
         return cls(tuple(t.shape), t.dtype, strides, _outer(t)[1])
 
     def of_all(self, sizes: Sequence[int]) -> Place:
-        """The memory of all examples, whose mapped axes have these lengths and come first."""
-        strides = None
+        """The memory of all examples, whose mapped axes have these lengths and come first (none: of one)."""
+        strides = None if sizes else self.strides
         if self.strides is not None and len(self.outer) == len(sizes):
             strides = (*self.outer, *self.strides)
         return Place((*sizes, *self.shape), self.dtype, strides)

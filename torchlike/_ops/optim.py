@@ -227,19 +227,27 @@ def _root_mean_square(x):
 
 def muon(p, g, state, t, n, *, nesterov, coefficients, iterations, adjust, least):
     buffer = _lerp(state[0], g, 1 - n["momentum"])
-    step = _orthogonal(_lerp(g, buffer, n["momentum"]) if nesterov else buffer, coefficients, iterations, least)
+    unit = _unit(_lerp(g, buffer, n["momentum"]) if nesterov else buffer, least)
+    if not nesterov and buffer.dtype == jnp.bfloat16:  # which PyTorch divides in place
+        buffer = unit.astype(buffer.dtype)
+    step = _orthogonal(unit, coefficients, iterations)
     rows, columns = p.shape
     ratio = 0.2 * max(rows, columns) ** 0.5 if adjust == "match_rms_adamw" else max(1, rows / columns) ** 0.5
     p = p * _in(p, 1 - n["lr"] * n["weight_decay"])
     return p - _in(p, n["lr"] * ratio) * step.astype(p.dtype), (buffer,)
 
 
-def _orthogonal(x, coefficients, iterations, least):
+def _unit(x, least):
+    """x over its norm, in bfloat16."""
+    x = _bfloat16(x)
+    return _bfloat16(x / jnp.maximum(_bfloat16(jnp.sqrt(jnp.sum(x * x))), _bfloat16(jnp.asarray(least))))
+
+
+def _orthogonal(x, coefficients, iterations):
     """An approximation of the orthogonal factor U V of x = U S V by Newton-Schulz iterations in bfloat16."""
     a, b, c = coefficients
     tall = x.shape[0] > x.shape[1]
-    x = _bfloat16(x.T if tall else x)
-    x = _bfloat16(x / jnp.maximum(_bfloat16(jnp.sqrt(jnp.sum(x * x))), _bfloat16(jnp.asarray(least))))
+    x = x.T if tall else x
     for _ in range(iterations):
         gram = _bfloat16(x @ x.T)
         x = _plus(a, x, _plus(b, gram, c * (gram @ gram)) @ x)

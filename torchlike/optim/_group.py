@@ -35,13 +35,14 @@ from torchlike.optim.optimizer import Optimizer, hooked_everywhere
 
 
 def _kept(shape, number, dtype, like=None):
-    """A state tensor of one number, for which no kernel has to be compiled, over the devices of ``like``."""
+    """A state tensor of one number, which needs no kernel, in the memory order and over the devices of ``like``."""
     capture = state.capture
     if capture is None:
-        return wrap(immediate.full(shape, number, dtype.np, None if like is None else like._storage.value))
+        value = None if like is None else like._storage.value
+        return _laid_as(wrap(immediate.full(shape, number, dtype.np, value)), like)
     with jax.ensure_compile_time_eval():
         t = wrap(immediate.full(shape, number, dtype.np, None if like is None else capture.outside(like)))
-    capture.adopt(t._storage)
+    capture.adopt(_laid_as(t, like)._storage)  # from here on what changes of it is the capture's alone
     return t
 
 
@@ -57,7 +58,7 @@ def zeros_like(p):
 
 def filled_like(p, number):
     """One number in the shape, dtype, memory order and layout over devices of a parameter."""
-    return as_kind(_laid_as(_kept(tuple(p.shape), number, p.dtype, p), p), p)
+    return as_kind(_kept(tuple(p.shape), number, p.dtype, p), p)
 
 
 def as_kind(t, p):
@@ -68,7 +69,7 @@ def as_kind(t, p):
 
 
 def _laid_as(t, p):
-    if p._view is not None and (strides := preserve_strides(p._view.layout)) != t.stride():
+    if p is not None and p._view is not None and (strides := preserve_strides(p._view.layout)) != t.stride():
         restride(t, strides)
     return t
 

@@ -205,8 +205,9 @@ class _Run:
                 loss, grad = optimizer._evaluate(self.closure, start, t, self.d)
                 return loss, grad, _number(_run(ops.slope, grad, self.d)[0])
 
-            width = _number(_run(ops.slope, self.d, self.d)[1])
-            self.loss, self.grad, self.t, evals = strong_wolfe(along, self.t, self.loss, self.grad, gtd, width)
+            width, left = _number(_run(ops.slope, self.d, self.d)[1]), min(25, group["max_eval"] - self.evals)
+            found = strong_wolfe(along, self.t, self.loss, self.grad, gtd, width, most=left)
+            self.loss, self.grad, self.t, evals = found
             optimizer._move(self.t, self.d)
         else:
             optimizer._move(self.t, self.d)

@@ -412,7 +412,8 @@ def gumbel_softmax(logits, tau=1, hard=False, eps=1e-10, dim=-1):
     """
     if eps != 1e-10:
         warn("`eps` parameter is deprecated and has no effect.")
-    words = draw("gumbel_softmax", None, place_of(logits), partial(host.exponential, host.Place.like(logits)))
+    place = host.Place(logits.shape, logits.dtype)
+    words = draw("gumbel_softmax", None, place_of(logits), partial(host.exponential, place))
     noise = call(ops.gumbel, (logits.detach(), words), ())
     soft = softmax((logits + noise) / tau, dim)
     if not hard:

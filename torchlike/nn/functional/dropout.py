@@ -3,6 +3,7 @@
 from functools import partial
 
 from torchlike._base.frames import warn
+from torchlike._base.state import state
 from torchlike._core.dispatch.dispatch import call
 from torchlike._core.tensor.arguments import bools, no_tensor, without_grad
 from torchlike._core.tensor.tensor import Tensor
@@ -27,10 +28,17 @@ def _drops_nothing(name, input, p, training):
     return not training or p == 0 or not input.numel()
 
 
+def _in_rows(name):
+    """Whether a draw for all elements does not go by memory order: inside of torch.func, as PyTorch decomposes it."""
+    if name == "native_dropout":
+        return any([level.maps and level.randomness == "same" for level in state.levels])
+    return any([level.functional for level in state.levels])
+
+
 def _draw(name, input, p, channels=0):
     """What decides which elements of ``input`` stay."""
     shape = input.shape if not channels else (*input.shape[:channels], *[1] * (input.ndim - channels))
-    place = host.Place(shape, input.dtype) if channels else host.Place.like(input)
+    place = host.Place(shape, input.dtype) if channels or _in_rows(name) else host.Place.like(input)
     return draw(name, None, place_of(input), partial(host.kept, place, p=p))
 
 

@@ -6,6 +6,7 @@ from torchlike._base.state import no_grad
 from torchlike._core.conversion.factories import empty
 from torchlike._core.tensor.tensor import Tensor
 from torchlike.nn import functional as F
+from torchlike.nn.modules import _functions
 from torchlike.nn.modules.module import Module
 from torchlike.nn.parameter import Parameter
 
@@ -175,8 +176,11 @@ class LocalResponseNorm(Module):
         return f"{self.size}, alpha={self.alpha}, beta={self.beta}, k={self.k}"
 
 
-class CrossMapLRN2d(LocalResponseNorm):
+class CrossMapLRN2d(Module):
     """:class:`LocalResponseNorm` of [N, C, H, W], under the name that converted models use.
+
+    As in PyTorch, windows are one channel shorter where ``size`` is even, channel 0 counts in all of them, and the
+    gradient sums over windows of its own.
 
     >>> import torchlike as torch
     >>> torch.nn.CrossMapLRN2d(3)
@@ -184,4 +188,11 @@ class CrossMapLRN2d(LocalResponseNorm):
     """
 
     def __init__(self, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1) -> None:
-        super().__init__(size, alpha, beta, k)
+        super().__init__()
+        self.size, self.alpha, self.beta, self.k = size, alpha, beta, k
+
+    def forward(self, input: Tensor) -> Tensor:
+        return _functions.CrossMapLRN2d.apply(input, self.size, self.alpha, self.beta, self.k)
+
+    def extra_repr(self) -> str:
+        return f"{self.size}, alpha={self.alpha}, beta={self.beta}, k={self.k}"

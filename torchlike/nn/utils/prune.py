@@ -11,7 +11,7 @@ from torchlike._functions._install import FUNCTIONS
 from torchlike._functions.reduce import norm
 from torchlike.nn.modules.module import Module
 
-cat, ones_like, rand_like, topk = (FUNCTIONS[name] for name in ("cat", "ones_like", "rand_like", "topk"))
+cat, ones_like, rand, rand_like, topk = (FUNCTIONS[n] for n in ("cat", "ones_like", "rand", "rand_like", "topk"))
 
 
 class BasePruningMethod(ABC):
@@ -233,8 +233,7 @@ class RandomStructured(BasePruningMethod):
     def compute_mask(self, t: Tensor, default_mask: Tensor) -> Tensor:
         count = _slices(t, self.dim, self.amount)
         kept = t.size(self.dim) - count
-        scores = t.new_empty(t.size(self.dim), dtype=None if t.is_floating_point() else default_mask.dtype).uniform_()
-        return _only(default_mask, scores, kept, self.dim) if count else default_mask
+        return _only(default_mask, rand(t.size(self.dim)), kept, self.dim) if count else default_mask
 
     @classmethod
     def apply(cls, module: Module, name: str, amount, dim: int = -1):  # type: ignore[override]
