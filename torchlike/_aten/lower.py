@@ -87,8 +87,11 @@ class _Calls:
         """``t`` in another shape: a view, or a copy whose elements lie in the order of its dimensions."""
         if viewable(t, size):
             return redispatch(_aten.view.default, t, size)
-        copy = redispatch(_aten.clone.default, t, memory_format=contiguous_format)
-        return redispatch(_aten._unsafe_view.default, copy, size)
+        return redispatch(_aten._unsafe_view.default, self.packed(t), size)
+
+    def packed(self, t: Tensor) -> Tensor:
+        """A copy whose elements lie in the order of its dimensions."""
+        return redispatch(_aten.clone.default, t, memory_format=contiguous_format)
 
     def kept(self, result: Tensor, *inputs: Tensor) -> Tensor:
         """A result on the way, which PyTorch's node of it saves: that copy is detached."""

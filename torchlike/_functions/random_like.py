@@ -5,7 +5,7 @@ from functools import partial
 import torchlike._base.device as devices
 import torchlike._base.dtypes as dtypes
 from torchlike._core.conversion.factories import demand_strided
-from torchlike._core.dispatch.observers import redispatch, subclassed
+from torchlike._core.dispatch.observers import redispatch, watched
 from torchlike._core.sparse.structure import with_values
 from torchlike._core.sparse.value import value
 from torchlike._core.tensor.memory_format import formatted, new_strides
@@ -55,7 +55,7 @@ def _seen_like(name, bounded, given, generator, dtype, layout, device, memory_fo
 
 
 def _numbers_like(name, op, sample, input, options):
-    if subclassed(input):
+    if isinstance(input, Tensor) and watched(input):
         return _seen_like(name, "", (input,), *options)
     generator, dtype, layout, device, memory_format, requires_grad = options
     if (layout is not None or LAYER.used) and isinstance(input, Tensor):
@@ -125,7 +125,7 @@ def randint_like(
         demand_strided("randint_like", input.layout if layout is None else layout)
     bounded = low is not None or len(args) > 1
     low, high, _ = _bounds_and_size((*args, ()), low, high, None)
-    if subclassed(input):
+    if isinstance(input, Tensor) and watched(input):
         given = ("low_", (input, low, high)) if bounded else ("", (input, high))
         return _seen_like("randint_like", *given, generator, dtype, layout, device, memory_format, requires_grad)
     dtype = _like_dtype("randint_like", dtype, input)

@@ -5,6 +5,7 @@ from jax import lax
 
 from torchlike._base.dtypes import int64
 from torchlike._decl.op import op
+from torchlike._ops import _composed_sums
 from torchlike._ops._elementwise import demand, scalar_name, wide
 from torchlike._ops.cross_entropy import reduce
 
@@ -27,6 +28,7 @@ def _outside_classes(name, self, target, lowest):
 
 @op(
     "multilabel_margin_loss(Tensor self, Tensor target, int reduction=1) -> Tensor",
+    aten={"out": "out", "calls": _composed_sums.multilabel_margin_loss},
     variants="",
     check=lambda self, target, reduction: _outside_classes("multilabel_margin_loss", self, target, -1),
     edges=lambda: (0,),

@@ -6,6 +6,7 @@ import jax.numpy as jnp
 from jax import lax
 
 from torchlike._decl.op import op
+from torchlike._ops import _composed_sums
 from torchlike._ops._axes import is_floating, refuse, type_name
 from torchlike._ops.matmul import precision
 
@@ -50,7 +51,7 @@ def _wrong_weights(self, correction, fweights, aweights):
 
 @op(
     "cov(Tensor self, *, int correction=1, Tensor? fweights=None, Tensor? aweights=None) -> Tensor",
-    aten={"out": None},
+    aten={"out": None, "calls": _composed_sums.cov},
     policy="self",
     node="SqueezeBackward",
     check=_wrong_weights,
@@ -98,7 +99,7 @@ def _cov(self, correction, fweights, aweights):
 
 @op(
     "corrcoef(Tensor self) -> Tensor",
-    aten={"out": None},
+    aten={"out": None, "calls": _composed_sums.corrcoef},
     node="ClampBackward1",
     saved="~self",
     autocast="lower_precision_fp",

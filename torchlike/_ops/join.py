@@ -7,7 +7,7 @@ from torchlike._base import result_layouts
 from torchlike._base.dims import wrap_dim, wrap_dims
 from torchlike._decl.op import op
 from torchlike._decl.words import aten
-from torchlike._ops import _composed
+from torchlike._ops import _composed, _composed_sums
 from torchlike._ops._elementwise import no_derivative
 
 
@@ -221,8 +221,8 @@ def tile(self, dims):
     return _tiled("tile", self, _counts(self, dims))
 
 
-@op("repeat_interleave.self_int(Tensor self, SymInt repeats, int? dim=None) -> Tensor", aten={"out": None}, variants="",
-    node="ViewBackward", saved="")  # fmt: skip
+@op("repeat_interleave.self_int(Tensor self, SymInt repeats, int? dim=None) -> Tensor", variants="",
+    aten={"out": None, "calls": _composed_sums.repeat_interleave}, node="ViewBackward", saved="")  # fmt: skip
 def repeat_interleave(self, repeats, dim):
     if repeats < 0:
         raise RuntimeError(f"Repeats must be non-negative (repeat_interleave got {repeats})")
@@ -276,7 +276,7 @@ def unravel_index(indices, shape):
 
 
 @op("_isin(Tensor self, Tensor test_elements, bool invert) -> Tensor", dtype="promote", numbers=True, variants="",
-    vjp={})  # fmt: skip
+    aten={"calls": _composed_sums.isin}, vjp={})  # fmt: skip
 def isin(self, test_elements, invert):
     ordered = jnp.sort(test_elements.reshape(-1))
     if not ordered.size:

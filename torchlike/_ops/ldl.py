@@ -11,6 +11,7 @@ from jax import lax
 from torchlike._base.dtypes import from_np
 from torchlike._decl import rules
 from torchlike._decl.op import op
+from torchlike._ops import _composed_sums
 from torchlike._ops._axes import type_name
 from torchlike._ops._square import broadcast_batches, demand_pivots, pivots_outside, square
 
@@ -104,6 +105,7 @@ def _undefined(name):
 
 @op(
     "linalg_ldl_factor(Tensor self, *, bool hermitian=False) -> (Tensor LD, Tensor pivots)",
+    aten={"out": "out", "calls": _composed_sums.ldl_factor},
     variants="out",
     nondiff=(1,),
     check=_singular("ldl_factor"),

@@ -8,7 +8,7 @@ from jax import lax
 
 from torchlike._base import result_layouts
 from torchlike._decl.op import op
-from torchlike._ops import _composed
+from torchlike._ops import _composed, _composed_sums
 from torchlike._ops._axes import is_floating
 from torchlike._ops._cholesky import cholesky_factor, cholesky_jvp, cholesky_vjp, reached
 from torchlike._ops._cofactors import cofactors
@@ -256,6 +256,7 @@ def linalg_solve(A, B, left):
 
 @op(
     "linalg_solve_ex(Tensor A, Tensor B, *, bool left=True, bool check_errors=False) -> (Tensor result, Tensor info)",
+    aten={"out": "out", "calls": _composed_sums.solve_ex},
     variants="out",
     nondiff=(1,),
     check=_singular_system,
@@ -514,6 +515,7 @@ def _class_of_power(n):
 
 @op(
     "linalg_matrix_power(Tensor self, int n) -> Tensor",
+    aten={"out": "out", "calls": _composed_sums.matrix_power},
     variants="out",
     node="MmBackward",
     check=_singular_power,

@@ -16,7 +16,7 @@ from torchlike._base import result_layouts
 from torchlike._base.dtypes import get_default_dtype
 from torchlike._decl.op import op
 from torchlike._decl.words import aten, spelled, unseen
-from torchlike._ops import _composed
+from torchlike._ops import _composed, _composed_sums
 from torchlike._ops._elementwise import broadcast, demand, kind, rounded_product, scalar_name, wide
 from torchlike._ops.cross_entropy import MEAN, NONE, SUM, reduce
 
@@ -411,6 +411,7 @@ kl_div = by_reduction("kl_div(Tensor self, Tensor target) -> Tensor", "SubBackwa
     dtype="promote",
     autocast="fp32",
     apart="self target",
+    calls=_composed_sums.kl_div_log,
 )
 def kl_div_log(self, target):
     x, t = broadcast("kl_div", self, target)
@@ -511,6 +512,7 @@ def _negative_variance(input, target, var, eps):
     check=_negative_variance,
     apart="input target var",
     autocast={"cuda": "fp32"},
+    calls=_composed_sums.gaussian_nll_loss,
 )
 def gaussian_nll_loss(input, target, var, eps):
     x, t = broadcast("gaussian_nll_loss", input, target)

@@ -11,6 +11,7 @@ from torchlike._base import result_layouts
 from torchlike._base.dtypes import from_np, get_default_dtype
 from torchlike._decl import rules
 from torchlike._decl.op import op
+from torchlike._ops import _composed_sums
 from torchlike._ops._axes import refuse
 from torchlike._ops._elementwise import is_reduced, wide
 
@@ -389,7 +390,7 @@ def rms_norm(input, normalized_shape, weight, eps):
 
 
 @op("local_response_norm(Tensor input, int size, float alpha, float beta, float k) -> Tensor",
-    aten=False, variants="", layout=result_layouts.like_first,
+    aten={"own": True, "calls": _composed_sums.local_response_norm}, variants="", layout=result_layouts.like_first,
     node="DivBackward", saved="", autocast={"cuda": "fp32"})  # fmt: skip
 def local_response_norm(input, size, alpha, beta, k):
     """Each element over (k + alpha * mean of squares in ``size`` neighbouring channels) ** beta."""

@@ -6,6 +6,7 @@ from jax import lax
 
 from torchlike._base import result_layouts
 from torchlike._decl.op import op
+from torchlike._ops import _composed_sums
 from torchlike._ops._axes import refuse
 from torchlike._ops.shape import cast
 
@@ -123,7 +124,7 @@ def _mode(name, title, dims):
             refuse(f"{title}_pad{dims}d", self, "b")
             return _padded(name, self, padding)
 
-    private = {"own": False, "out": None} if name == "circular" else None
+    private = {"own": False, "out": None, "calls": _composed_sums.pad_circular} if name == "circular" else None
     casts = {"cpu": "fp32"} if name != "circular" and (title, dims) != ("reflection", 3) else None
     layout = None if name == "circular" else result_layouts.suggested
     saved = "" if name == "circular" else "padding self!"

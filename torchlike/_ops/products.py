@@ -11,7 +11,7 @@ from torchlike._base.result_layouts import interleaved
 from torchlike._decl import rules
 from torchlike._decl.op import op
 from torchlike._decl.words import aten, unseen
-from torchlike._ops import _composed
+from torchlike._ops import _composed, _composed_sums
 from torchlike._ops._axes import is_floating, refuse, type_name
 from torchlike._ops._elementwise import is_reduced, rounded_product
 from torchlike._ops.matmul import demand_same, precision, product
@@ -382,6 +382,7 @@ def _sums_alone(inputs, output):
 
 @op(
     "linalg_multi_dot(Tensor[] tensors) -> Tensor",
+    aten={"out": "out", "calls": _composed_sums.multi_dot},
     node="ViewBackward",
     variants="out",
     saved="",
@@ -498,7 +499,8 @@ def diag_embed(self, offset, dim1, dim2):
     return jnp.moveaxis(out, (-2, -1), (first, second))
 
 
-@op("_diagonal(Tensor self, int diagonal) -> Tensor", variants="", node="DiagonalBackward0")
+@op("_diagonal(Tensor self, int diagonal) -> Tensor", variants="", node="DiagonalBackward0",
+    aten={"calls": _composed_sums.diagonal_copy})  # fmt: skip
 def diagonal_copy(self, diagonal):
     """A copy of one diagonal of a matrix."""
     return jnp.diagonal(self, diagonal)
@@ -506,7 +508,7 @@ def diagonal_copy(self, diagonal):
 
 @op(
     "linalg_vander(Tensor x, *, SymInt? N=None) -> Tensor",
-    aten={"out": None},
+    aten={"out": None, "calls": _composed_sums.vander},
     dtype="bool_to_int but bool",
     variants="",
     node="CumprodBackward",

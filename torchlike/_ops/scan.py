@@ -13,7 +13,7 @@ from torchlike._base.result_layouts import differences
 from torchlike._decl.op import op
 from torchlike._decl.rules import common_dtype
 from torchlike._decl.words import aten
-from torchlike._ops import _composed
+from torchlike._ops import _composed, _composed_sums
 from torchlike._ops._axes import axis_of, cast, is_floating, put_along, refuse
 from torchlike._ops._elementwise import kind, widely
 
@@ -288,8 +288,9 @@ def _integral(name, total, doc):
 
     over.__doc__ = doc
     settings = {"dtype": "same", "policy": "y", "variants": "function", "autocast": {"cuda": "fp32"}}
-    settings["aten"] = {"out": None}
-    of_x = {"policy": "y x", "node": "DivBackward1", "saved": {"other": lambda: 2.0, "~y": "y", "~x": "x"}}
+    settings["aten"] = {"out": None, "calls": partial(_composed_sums.even_integral, total)}
+    of_x = {"policy": "y x", "aten": {"out": None, "calls": partial(_composed_sums.integral, total)}}
+    of_x |= {"node": "DivBackward1", "saved": {"other": lambda: 2.0, "~y": "y", "~x": "x"}}
     of_dx = {"node": "MulBackward1" if total else "CumsumBackward", "saved": "~y"}
     return (
         op(f"{name}.x(Tensor y, Tensor x, *, int dim=-1) -> Tensor", **settings | of_x)(over),

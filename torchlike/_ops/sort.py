@@ -1,5 +1,7 @@
 """Sorting, searching and counting."""
 
+from functools import partial
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -10,7 +12,7 @@ from torchlike._base.result_layouts import first_last, like_first
 from torchlike._decl import rules
 from torchlike._decl.op import op, reduction
 from torchlike._decl.words import aten, spelled
-from torchlike._ops import _composed
+from torchlike._ops import _composed, _composed_sums
 from torchlike._ops._axes import axis_of, is_floating, put_along, refuse
 from torchlike._ops._elementwise import demand_real, is_reduced, round_to
 
@@ -455,6 +457,7 @@ def _quantile_family(name, doc):
     tensor.__doc__ = doc
     tail = 'int? dim=None, bool keepdim=False, *, str interpolation="linear") -> Tensor'
     settings = {"variants": "out", "check": _outside(name), "saved": "~self", "autocast": {"cpu": "fp32"}}
+    settings["aten"] = {"calls": partial(_composed_sums.quantile, name == "nanquantile")}
     return (
         op(f"{name}(Tensor self, Tensor q, {tail}", node="LerpBackward1", columns=(0,), layout=first_last, **settings)(
             tensor

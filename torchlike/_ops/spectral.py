@@ -11,7 +11,7 @@ from torchlike._base.dims import broadcast_shapes
 from torchlike._base.dtypes import from_np
 from torchlike._decl import rules
 from torchlike._decl.op import op
-from torchlike._ops import _composed
+from torchlike._ops import _composed, _composed_sums
 from torchlike._ops._square import (
     adjoint,
     demand_tolerances,
@@ -224,7 +224,7 @@ def _embedded(d):
 
 @op(
     "linalg_svd(Tensor A, bool full_matrices=True, *, str? driver=None) -> (Tensor U, Tensor S, Tensor Vh)",
-    aten={"out": "U"},
+    aten={"out": "U", "calls": _composed_sums.svd},
     variants="out",
     check=not_finite("linalg.svd"),
     vjp={"A": rules.checked(_svd_vjp, _svd_phase)},
@@ -258,6 +258,7 @@ def _no_driver(name, driver):
 
 @op("linalg_svdvals(Tensor A, *, str? driver=None) -> Tensor", variants="out", node="LinalgSvdBackward",
     check=not_finite("linalg.svd"), vjp={"A": lambda grad, A: _svdvals_vjp(grad, A)},
+    aten={"out": "out", "calls": _composed_sums.svdvals},
     saved={"S": "result", "result!": None, "~A": "A"}, autocast={"cpu": "fp32"})  # fmt: skip
 def linalg_svdvals(A, driver):
     """The singular values in descending order.
@@ -484,7 +485,7 @@ def _pinv_vjp(grad, self, result):
 
 @op(
     "linalg_pinv(Tensor self, *, Tensor? atol=None, Tensor? rtol=None, bool hermitian=False) -> Tensor",
-    aten=False,
+    aten={"own": True, "calls": _composed_sums.pinv},
     variants="out",
     out="cast safely",
     numbers="atol rtol",
