@@ -1,9 +1,19 @@
-"""Attributes that classes compute, of objects from outside a compiled function: it is one program with them."""
+"""What Python's classes compute and its standard library does: compiled functions are one program with it."""
 
 import collections
+import contextlib
+import copy
+import enum
 import functools
+import heapq
+import inspect
+import os
+import string
+import sys
+import textwrap
 import typing
 
+import pytest
 from both import agree
 
 import torchlike
@@ -86,3 +96,115 @@ def test_trees():
         return [compiled(t, f)(t.ones(2)) for _ in range(2)]
 
     agree(story)
+
+
+READS = {
+    "get": lambda c: c.__dict__.get("k", 5),
+    "item": lambda c: vars(c)["k"] if "k" in vars(c) else 5,
+    "loop": lambda c: sum([v for n, v in c.__dict__.items() if n == "k"]),
+    "length": lambda c: len(c.__dict__),
+    "copy": lambda c: dict(c.__dict__).get("k", 7),
+}
+
+
+@pytest.mark.parametrize("name", READS)
+def test_the_namespace_of_a_class(name):
+    def story(t):
+        class C:
+            k = 2
+
+        run = compiled(t, lambda x: x * READS[name](C))
+        seen = [run(t.ones(2)), run(t.ones(2))]
+        C.k = 4
+        seen.append(run(t.ones(2)))
+        C.other = 1
+        seen.append(run(t.ones(2)))
+        del C.k
+        return [*seen, run(t.ones(2))]
+
+    agree(story)
+
+
+def _heap(t, x):
+    heap = [3, 1, 2]
+    heapq.heapify(heap)
+    heapq.heappush(heap, 0)
+    return x * (heapq.heappop(heap) + heapq.nlargest(1, heap)[0])
+
+
+def _counted(t, x):
+    counter = collections.Counter("aab")
+    counter.update("b")
+    return x * counter["a"] + counter.most_common(1)[0][1] + counter["missing"]
+
+
+def _defaults(t, x):
+    lists, numbers = collections.defaultdict(list), collections.defaultdict(lambda: 3)
+    lists["a"].append(x)
+    lists["b"].append(x + 1)
+    return sum(lists["a"] + lists["b"]) * numbers["c"] + len(lists)
+
+
+def _cached(t, x):
+    @functools.lru_cache
+    def double(n):
+        return n * 2
+
+    return x * double(3) + double(3)
+
+
+def _handled(t, x):
+    try:
+        raise ValueError("abc")
+    except ValueError:
+        return x + len(str(sys.exc_info()[1])) + (sys.exc_info()[0] is ValueError)
+
+
+def _stack(t, x):
+    with contextlib.ExitStack() as stack:
+        y = stack.enter_context(contextlib.nullcontext(x))
+        stack.callback(lambda: None)
+        return y + 1
+
+
+def _texts(t, x):
+    name = os.path.splitext(os.path.join("a", "b.txt"))[1]
+    return x + len(name) + len(string.Template("$a").substitute(a=12)) + len(textwrap.dedent(" a"))
+
+
+class Colour(enum.Enum):
+    RED = 1
+    BLUE = 2
+
+
+PROGRAMS = {
+    "heaps": _heap,
+    "counters": _counted,
+    "defaults": _defaults,
+    "caches": _cached,
+    "handled": _handled,
+    "stacks of contexts": _stack,
+    "texts": _texts,
+    "enumerations": lambda t, x: x * Colour["BLUE"].value + Colour(1).value + len(Colour),
+    "copies": lambda t, x: copy.copy({"a": x})["a"] + copy.deepcopy([[1], 2])[0][0],
+    "signatures": lambda t, x: x + len(inspect.signature(_heap).parameters),
+}
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_of_the_standard_library(name):
+    def story(t):
+        run = compiled(t, lambda x: PROGRAMS[name](t, x))
+        return [run(t.arange(3.0) + i) for i in range(2)]
+
+    agree(story)
+
+
+def test_what_the_caller_handles():
+    f = torchlike.compile(lambda x: x + (sys.exc_info()[0] is ValueError), fullgraph=True)
+    assert f(torchlike.ones(1)).item() == 1
+    with pytest.raises(torchlike._dynamo.exc.Unsupported, match="exception that its caller handles"):
+        try:
+            raise ValueError
+        except ValueError:
+            f(torchlike.ones(1))

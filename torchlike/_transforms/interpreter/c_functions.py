@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import bisect
 import builtins
+import collections
 import contextvars
 import functools
+import heapq
 import math
 import operator
+import os
 import sys
 import types
 from collections.abc import Iterable, Mapping
@@ -29,13 +33,22 @@ from torchlike._transforms.interpreter.trust import PLAIN, own
 _NO_RESULT = object()
 DESCRIPTORS = (types.MethodDescriptorType, types.WrapperDescriptorType, types.ClassMethodDescriptorType)
 _FUNCTIONS = {abs: "__abs__", repr: "__repr__", hash: "__hash__", round: "__round__", format: "__format__",
-              operator.index: "__index__"}  # fmt: skip
+              operator.index: "__index__", os.fspath: "__fspath__"}  # fmt: skip
 _ITERATE = frozenset((all, any, sum, min, max, sorted, functools.reduce, math.fsum, math.prod))
+_CHANGE_FIRST = frozenset((
+    *[f for m in (bisect, heapq) for f in vars(m).values() if type(f) is types.BuiltinFunctionType],
+    collections._count_elements,  # type: ignore[attr-defined]
+))  # fmt: skip
 _ARITHMETIC = frozenset((abs, min, max, pow, round))
 _VIEWS = frozenset(("keys", "values", "items", "__iter__", "__reversed__"))
 _KEYED = frozenset((map, filter, sorted, max, min, functools.reduce, list.sort))
 # What asks a class of itself, or makes an alias of it: `Generic` is written in C from Python 3.12 on.
 _OF_CLASSES = frozenset(("__subclasscheck__", "mro", "__class_getitem__", "__init_subclass__"))
+
+
+def caller_handles() -> bool:
+    """Whether an exception is being handled."""
+    return sys.exc_info()[1] is not None
 
 
 class CFunctions(Arrays):
@@ -74,10 +87,11 @@ class CFunctions(Arrays):
             pure = asks in ("collections", "enum", "typing") or home(asks).partition(".")[0] == OURS
         if f is callable and not isinstance(args[0], type | Tensor) and not trust.trusted_class(type(args[0])):
             return self.in_class(type(args[0]), "__call__") is not MISSING
-        if module in ("_bisect", "_heapq") and args and type(args[0]) is list:
+        if f in _CHANGE_FIRST and args:
             if not self.is_made(args[0]):
                 return self.change_first(f, args, kwargs)
-            self.change(args[0], f"changes a list ({f.__name__})")
+            self.change(args[0], f"changes a {type(args[0]).__name__} ({f.__name__})")
+            pure = True
         if self.lives and not kwargs and (module == "math" or f in _ARITHMETIC) and self._all_numbers(args):
             return self.combined(f, *args)
         if self.lives and f is isinstance and type(args[0]) is Number:
@@ -101,6 +115,21 @@ class CFunctions(Arrays):
         for value in self._drain(self.iterate(values)):
             start = self.binary("+", start, value)
         return start
+
+    def _handled_error(self) -> tuple[Any, Any, Any]:
+        """``sys.exc_info``."""
+        frame = self.frame
+        while frame is not None and frame.handled is None:
+            frame = frame.back
+        if frame is None:
+            if self._setting(caller_handles):
+                self.refuse("asks for the exception that its caller handles")
+            return None, None, None
+        return type(frame.handled), frame.handled, self.new(frame.handled.__traceback__)
+
+    def _setting(self, f: Any) -> Any:
+        """What a function without arguments says that changes only where it is set."""
+        return self.reads.add("setting", f, None, f(), f.__name__)
 
     def _all_numbers(self, values: Iterable[Any]) -> bool:
         return any([type(v) is Number for v in values]) and all([type(v) in (Number, float, int) for v in values])
@@ -237,6 +266,7 @@ _SPECIAL: dict[Any, Any] = {
     len: lambda i, x: i.length(x), vars: CFunctions.variables,
     builtins.__build_class__: lambda i, *a, **k: i.build_class(*a, **k),
     operator.getitem: lambda i, *a: i.item(*a), operator.setitem: lambda i, *a: i.set_item(*a),
+    sys.exc_info: CFunctions._handled_error, sys.getrecursionlimit: lambda i: i._setting(sys.getrecursionlimit),
     operator.contains: lambda i, *a: i.contains(*a), operator.truth: lambda i, x: i.truth(x),
 }  # fmt: skip
 _SPECIAL |= {

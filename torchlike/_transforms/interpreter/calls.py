@@ -96,7 +96,7 @@ class Calls(CFunctions):
 
     def _ignoring_cache(self, f: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
         """A call of a user's cached function, as PyTorch's compiler makes it: of the function itself."""
-        if f not in _told:
+        if f not in _told and not self.is_made(f):
             _told.add(f)
             text = (
                 f"torch.compile ignores the functools.lru_cache of {f.__qualname__} and calls the function itself: "

@@ -26,11 +26,11 @@ class Frame:
     """One call of a Python function.
 
     Attributes:
-        space: the namespace of a class whose body this is, or None.
+        space: the namespace of a class whose body this is, or None. back: the frame that called it, while it runs.
     """
 
     __slots__ = ("decoded", "code", "ops", "stack", "local", "globals", "builtins", "pc", "handled", "names",
-                 "watched", "thrown", "space")  # fmt: skip
+                 "watched", "thrown", "space", "back")  # fmt: skip
 
     def __init__(self, function: FunctionType, local: dict[str, Any], ops: list[Any]) -> None:
         self.code, self.decoded, self.ops = function.__code__, decoded(function.__code__), ops
@@ -39,6 +39,7 @@ class Frame:
         self.names: tuple[str, ...] = ()
         self.handled: Any = None
         self.thrown: Any = None
+        self.back: Frame | None = None
         self.space: Any = None
         self.watched = not own(self.globals.get("__name__") or "")
 
@@ -113,19 +114,21 @@ class Loop:
     def run(self, frame: Frame) -> Any:
         """Run a frame to its end."""
         before, self.frame = self.frame, frame
+        frame.back = before
         try:
             return self.advance(frame)[1]
         finally:
-            self.frame = before
+            self.frame, frame.back = before, None
 
     def generator(self, frame: Frame) -> Iterator[Any]:
         """A generator of what the frame yields."""
         while True:
             before, self.frame = self.frame, frame
+            frame.back = before
             try:
                 kind, value = self.advance(frame)
             finally:
-                self.frame = before
+                self.frame, frame.back = before, None
             if kind is RETURN:
                 return value
             if frame.protected():

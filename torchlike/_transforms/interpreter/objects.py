@@ -5,6 +5,7 @@ from __future__ import annotations
 import collections
 import contextlib
 import functools
+import re
 import types
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -311,6 +312,8 @@ class Objects(Protocols):
         meta = type(x)
         if trusted_class(x):
             return getattr(x, name)
+        if name == "__dict__" and not self.places:  # whoever reads it as a whole has it guarded so
+            return x.__dict__
         above = getattr(meta, name, MISSING) if meta is type else self.in_class(meta, name)
         if above is not MISSING and self._overrides(above):
             if not trusted_class(meta) and not name.startswith("__"):
@@ -381,12 +384,14 @@ class Objects(Protocols):
         """``x[key]``."""
         key = self.constants(key) if self.lives else key
         if isinstance(x, type):
-            return self.call(self.attribute(x, "__class_getitem__"), (key,)) if not trusted_class(x) else x[key]
+            return self._item_of_class(x, key)
         get = self.method(x, "__getitem__")
         if get is not None:
             return self.call(get, (key,))
         if type(key) not in PLAIN and not isinstance(x, dict) and (place := self.method(key, "__index__")) is not None:
             key = self.call(place, ())
+        if isinstance(x, dict) and type(x) not in (dict, collections.OrderedDict):  # which may have a default
+            return self._entry(x, key)
         if self.is_made(x) or not is_container(x):
             self.expose(x, key)
             key = self.key(key) if isinstance(x, dict) else key
@@ -400,6 +405,14 @@ class Objects(Protocols):
             return self.live(self.reads.add("item", x, key, value, f"{self.reads.name(x)}[{key}]"), "item", x, key)
         self.reads.whole(x)
         return self.native(subscript, (x, key), {})
+
+    def _item_of_class(self, x: type, key: Any) -> Any:
+        if trusted_class(x):
+            return x[key]
+        get = MISSING if type(x) is type else self.in_class(type(x), "__getitem__")
+        if isinstance(get, types.FunctionType):
+            return self.call(get, (x, key))
+        return self.call(self.attribute(x, "__class_getitem__"), (key,))
 
     def key(self, x: Any) -> Any:
         """``x`` as what a dict or set finds its value by: no live number, and hashed by no code that is not seen."""
@@ -417,7 +430,7 @@ class Objects(Protocols):
             return self.call(fallback, (key,))
         if isinstance(x, collections.defaultdict) and x.default_factory is not None:
             value = self.call(x.default_factory)
-            self.put_entry(x, key, value)
+            self.set_item(x, key, value)
             return value
         raise KeyError(key)
 
@@ -464,7 +477,7 @@ class Objects(Protocols):
                 self.refuse(f"reads {self.reads.name(x)}, an iterator that was made outside")
             elif self.around and is_iterator(x):
                 self.change(x, "reads an iterator")
-            elif hidden(kind) and not self.is_made(x):
+            elif hidden(kind) and not self.is_made(x) and not _of_pattern(x):
                 self.refuse(f"reads {self.reads.name(x)}, a {kind.__name__} that was made outside")
 
     def _changes_outside(self, f: Any) -> bool:
@@ -482,3 +495,8 @@ class Objects(Protocols):
         elif isinstance(x, list | collections.deque):
             self.expose(*x)
         self.looking.discard(id(x))
+
+
+def _of_pattern(x: Any) -> bool:
+    """Whether ``x`` is a method of a regular expression, which never changes."""
+    return isinstance(getattr(x, "__self__", None), re.Pattern)

@@ -54,11 +54,11 @@ _PACKAGES = (sysconfig.get_path("purelib"), sysconfig.get_path("platlib"))
 _MODULES = os.path.join("torchlike", "nn", "modules") + os.sep
 
 PLAIN = frozenset((bool, int, float, complex, str, bytes, type(None), type(Ellipsis), type(NotImplemented), range))
-PURE_MODULES = frozenset(("math", "cmath", "_operator", "itertools", "_functools", "_struct", "_bisect", "_json",
-                          "unicodedata", "binascii", "zlib", "_abc", "_typing"))  # fmt: skip
+PURE_MODULES = frozenset(("math", "cmath", "_operator", "itertools", "_functools", "_struct", "_bisect", "_heapq",
+                          "_json", "unicodedata", "binascii", "zlib", "_abc", "_typing"))  # fmt: skip
 PURE = frozenset((
     abs, all, any, ascii, bin, callable, chr, divmod, format, hash, hex, id, isinstance, issubclass, max, min, oct, ord,
-    pow, repr, round, sorted, sum, sys.getsizeof, sys.intern, functools.reduce,
+    pow, repr, round, sorted, sum, sys.getsizeof, sys.intern, functools.reduce, os.fspath,
 ))  # fmt: skip
 PURE_TYPES = frozenset((
     bool, int, float, complex, str, bytes, bytearray, tuple, list, dict, set, frozenset, slice, range, enumerate, zip,
@@ -136,7 +136,7 @@ def _trusted_module(name: str) -> bool:
 
 def settled_class(cls: type) -> bool:
     """Whether a class written in C makes its instances of their arguments alone."""
-    if cls in PURE_TYPES or issubclass(cls, BaseException) or trusted_name(cls.__module__):
+    if cls in PURE_TYPES or cls is _CACHED or issubclass(cls, BaseException) or trusted_name(cls.__module__):
         return True
     return cls.__module__ in PURE_MODULES or cls.__module__ in _CLASSES
 
@@ -177,19 +177,21 @@ def of_numpy(function: Any) -> bool:
 
 _CONSTANT = frozenset((
     type, types.ModuleType, types.FunctionType, types.MethodType, types.BuiltinFunctionType, types.GenericAlias,
-    types.MappingProxyType, types.MethodWrapperType, types.UnionType, staticmethod, classmethod, functools.partial,
-    slice, *PROPERTIES,
+    types.MappingProxyType, types.MethodWrapperType, types.MethodDescriptorType, types.WrapperDescriptorType,
+    types.ClassMethodDescriptorType, types.GetSetDescriptorType, types.MemberDescriptorType, types.UnionType,
+    staticmethod, classmethod, functools.partial, slice, *PROPERTIES,
     tuple, frozenset, contextvars.ContextVar, operator.itemgetter, operator.attrgetter, operator.methodcaller, object,
     datetime.date, datetime.datetime, datetime.timedelta, datetime.timezone, re.Pattern,
     types.CodeType, types.CellType,
 ))  # fmt: skip
 _BUILT_ON = frozenset((dict, list, set, bytearray, collections.OrderedDict, collections.defaultdict, collections.deque))
+_CACHED = type(functools.lru_cache(len))
 _FUNCTIONS = (np.ufunc, type(np.sum))
 _VIEWS = (np.void, np.flatiter, np.nditer, np.broadcast)  # of arrays, whose numbers they show
 _METHODS = frozenset((
     types.FunctionType, types.MethodType, types.BuiltinFunctionType, types.MethodDescriptorType,
     types.WrapperDescriptorType, types.ClassMethodDescriptorType, types.MethodWrapperType, staticmethod, classmethod,
-    *PROPERTIES, type(functools.lru_cache(len)),
+    *PROPERTIES, _CACHED,
 ))  # fmt: skip
 
 
