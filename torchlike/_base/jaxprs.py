@@ -3,11 +3,15 @@
 import sys
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 try:
     from jax._src.core import Jaxpr, Literal, Primitive, jaxpr_as_fun
+    from jax._src.lax.lax import convert_element_type_p
     from jax._src.random.threefry2x32 import threefry_2x32
 except ImportError:  # jax has moved them
     from jax.extend.core import Jaxpr, Literal, Primitive, jaxpr_as_fun
+    from jax.extend.core.primitives import convert_element_type_p
     from jax.extend.random import threefry_2x32
 
 if TYPE_CHECKING:
@@ -15,7 +19,15 @@ if TYPE_CHECKING:
 else:
     ClosedJaxpr = getattr(sys.modules[Jaxpr.__module__], "ClosedJaxpr", Jaxpr)  # one class in newer versions
 
-__all__ = ["ClosedJaxpr", "Jaxpr", "Literal", "Primitive", "jaxpr_as_fun", "run_equation", "threefry_2x32"]
+__all__ = ["ClosedJaxpr", "Jaxpr", "Literal", "Primitive", "jaxpr_as_fun", "run_equation", "threefry_2x32", "weakened"]
+
+_WIDE = {"b": "bool", "i": "int64", "u": "int64", "f": "float64", "c": "complex128"}
+
+
+def weakened(number: Any) -> Any:
+    """A number that jax traces as one that takes the dtype of what it meets, as Python's numbers do."""
+    wide = np.dtype(_WIDE.get(number.dtype.kind, "float64"))
+    return convert_element_type_p.bind(number, new_dtype=wide, weak_type=wide.kind != "b", sharding=None)
 
 
 def run_equation(equation: Any, inputs: list[Any], parameters: dict[str, Any]) -> list[Any]:

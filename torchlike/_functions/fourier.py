@@ -101,7 +101,7 @@ def _promoted(input, to_complex):
             "convert the input with .float()"
         )
     kind = kind.to_complex() if to_complex else kind
-    return input if kind is input.dtype else input.to(kind)
+    return input if kind is input.dtype else Tensor.to(input, kind)
 
 
 def demand_real(name, input, what="real input tensor"):
@@ -126,7 +126,7 @@ def resized(input, dims, lengths):
     pad = [0, 0] * input.ndim
     for d, n in zip(dims, lengths, strict=True):
         if n < input.shape[d]:
-            input = input.narrow(d, 0, n)
+            input = Tensor.narrow(input, d, 0, n)
         pad[2 * (input.ndim - 1 - d) + 1] = n - input.shape[d]
     return call(constant_pad_nd, (input, 0), (tuple(pad),)) if any(pad) else input
 
@@ -138,7 +138,7 @@ def _run(op, input, static, out, ordered):
     if out is not None:
         return call_out(op, (input,), static, out)
     result, dims, ndim = call(op, (input,), static), static[0], input.ndim
-    if dims and not (input.is_contiguous() and dims == tuple(range(ndim - len(dims), ndim))):
+    if dims and not (Tensor.is_contiguous(input) and dims == tuple(range(ndim - len(dims), ndim))):
         _order(result, input.stride(), dims, ordered)
     return result
 
@@ -174,7 +174,7 @@ def r2c(input, dims, norm, forward, onesided, out=None):
             f"Found dtype {out.dtype.scalar_name} but expected {result.dtype.scalar_name}: out= has another "
             "precision than the result"
         )
-    return result.conj() if out is None else _written("_fft_r2c", result.conj(), out)
+    return Tensor.conj(result) if out is None else _written("_fft_r2c", Tensor.conj(result), out)
 
 
 def c2r(input, dims, norm, forward, n, out=None):
@@ -216,7 +216,7 @@ def one_real(name, input, n, dim, norm, forward, out):
     n = 2 * (x.shape[dim] - 1) if n is None else n
     _demand_points(n)
     x = resized(x, (dim,), (n // 2 + 1,))
-    return c2r(x.conj() if forward else x, (dim,), norm, forward, n, out)
+    return c2r(Tensor.conj(x) if forward else x, (dim,), norm, forward, n, out)
 
 
 # -- over several ------------------------------------------------------------------------------------
@@ -263,7 +263,7 @@ def hfftn(name, input, s, dim, norm, out):
     demand_out("hfftn", out, False)
     if len(dims) > 1:
         x = c2c(x, dims[:-1], norm, True)
-    return c2r(x.conj(), dims[-1:], norm, True, n, out)
+    return c2r(Tensor.conj(x), dims[-1:], norm, True, n, out)
 
 
 def ihfftn(name, input, s, dim, norm, out):

@@ -61,14 +61,14 @@ def _put(run, op, input, indices, values, accumulate):
         state.grad and (input.requires_grad or values.requires_grad)
     ):  # fmt: skip
         return redispatch(f"{name}.default", input, tensors, values, bool(accumulate))
-    if len(tensors) == 1 and tensors[0].dtype in MASKS and values.numel() == 1 and not accumulate:
+    if len(tensors) == 1 and tensors[0].dtype in MASKS and Tensor.numel(values) == 1 and not accumulate:
         return _put_number(run, input, tensors[0], values)
     where = _positions(input, tensors)
     if values.device != input.device and not values.ndim:
         values = move(values, input.device)
     values = for_places(where, values)
     inputs, static = (input, *where, values), (bool(accumulate), (len(where),))
-    if run is call_inplace and values.numel() == 1 and not accumulate:
+    if run is call_inplace and Tensor.numel(values) == 1 and not accumulate:
         return fill_inplace(ops.index_put, inputs, static, "index_put_")
     return run(op, inputs, static)
 
@@ -224,7 +224,7 @@ def masked_select(input, mask, *, out=None):
         raise RuntimeError("masked_select: expected BoolTensor for mask")
     shape = dims.broadcast_shapes(tuple(input.shape), tuple(mask.shape))
     if len(shape) > NUMPYS:
-        return masked_select(input.expand(shape).reshape(-1), mask.expand(shape).reshape(-1), out=out)
+        return masked_select(Tensor.expand(input, shape).reshape(-1), Tensor.expand(mask, shape).reshape(-1), out=out)
     if isinstance(value_of(mask), LevelValue):
         raise RuntimeError(
             "vmap: Attempted to vmap over `mask` in torch.masked_select(self, mask) We cannot support this because for "
@@ -237,7 +237,7 @@ def masked_select(input, mask, *, out=None):
 def _true_places(input, mask, shape):
     """Where the mask, of this shape, is true; in a graph that is made they are a step if gradients will read them."""
     if state.trace is not None and state.grad and input.requires_grad:
-        return places_of(mask.expand(shape).reshape(-1), input.device)[0]
+        return places_of(Tensor.expand(mask, shape).reshape(-1), input.device)[0]
     with untraced():  # the call is that of the mask
         where = np.flatnonzero(np.broadcast_to(known(mask), shape))
     return fresh(place(where, input.device))
@@ -257,7 +257,7 @@ def _nonzero(input):
     if input.ndim <= NUMPYS:
         value = host(input)
         return value, np.nonzero(np.atleast_1d(value))
-    value = host(input.reshape(-1))
+    value = host(Tensor.reshape(input, -1))
     return value, columns_of(np.flatnonzero(value), input.shape)
 
 
@@ -275,7 +275,7 @@ def nonzero(input, *, out=None, as_tuple=False):
         raise RuntimeError("nonzero does not support the out kwarg when as_tuple is True: give one of them")
     if out is None and watched(input):
         rows = redispatch("nonzero.default", input)
-        return rows.unbind(1) if as_tuple else rows
+        return Tensor.unbind(rows, 1) if as_tuple else rows
     if out is not None and out.dtype is not dtypes.int64:
         raise RuntimeError(
             f"nonzero: Expected out tensor to have scalar type Long but got scalar type {out.dtype.scalar_name}"
@@ -318,7 +318,7 @@ def take_along_dim(input, indices, dim=None, *, out=None):
             f"torch.take_along_dim(): dtype of indices should be Long but got {indices.dtype.scalar_name}"
         )
     if dim is None:  # PyTorch checks these indices, and counts those along a dimension around
-        inputs = (input.reshape(-1), indices.reshape(-1))
+        inputs = (Tensor.reshape(input, -1), Tensor.reshape(indices, -1))
         return call(ops.gather, inputs, (0, False)) if out is None else call_out(ops.gather, inputs, (0, False), out)
     if input.ndim != indices.ndim:
         raise RuntimeError(
@@ -334,8 +334,8 @@ def take_along_dim(input, indices, dim=None, *, out=None):
         mine[dim] = theirs[dim] = 1
     shape = list(dims.broadcast_shapes(tuple(mine), tuple(theirs)))
     if shape:
-        input = input.expand((*shape[:dim], length, *shape[dim + 1 :]))
-        indices = indices.expand((*shape[:dim], count, *shape[dim + 1 :]))
+        input = Tensor.expand(input, (*shape[:dim], length, *shape[dim + 1 :]))
+        indices = Tensor.expand(indices, (*shape[:dim], count, *shape[dim + 1 :]))
     inputs = (input, indices)
     return call(ops.take_around, inputs, (dim,)) if out is None else call_out(ops.take_around, inputs, (dim,), out)
 
@@ -352,7 +352,7 @@ def one_hot(tensor, num_classes=-1):
         raise RuntimeError("one_hot is only applicable to index tensor of type LongTensor.")
     num_classes = arguments.as_int("one_hot", "num_classes", num_classes)
     if num_classes == -1:
-        if not tensor.numel():
+        if not Tensor.numel(tensor):
             raise RuntimeError("Can not infer total number of classes from empty tensor.")
         if mapped(tensor):
             raise RuntimeError(
@@ -378,9 +378,9 @@ def unravel_index(indices, shape):
         raise TypeError(f"expected 'indices' to be integer dtype, but got {indices.dtype}")
     if any(n < 0 for n in shape):
         raise ValueError(f"'shape' cannot have negative values, but got {shape}")
-    if 0 in shape and indices.numel():
+    if 0 in shape and Tensor.numel(indices):
         raise RuntimeError(f"ZeroDivisionError: unravel_index of a shape without elements, {shape}")
-    return call(coordinates, (indices.to(dtypes.int64),), (shape,)).unbind(-1)
+    return call(coordinates, (Tensor.to(indices, dtypes.int64),), (shape,)).unbind(-1)
 
 
 # -- a copy with a part replaced -----------------------------------------------------------------
@@ -390,7 +390,7 @@ def _replaced(name, input, src, cut):
     """A copy of ``input`` whose view ``cut(copy)`` holds ``src``."""
     if not isinstance(src, Tensor):
         raise TypeError(f"{name}(): argument 'src' (position 2) must be Tensor, not {type(src).__name__}")
-    new = input.clone()
+    new = Tensor.clone(input)
     if state.levels and isinstance(src._storage.form, LevelValue):  # in vmap a copy for each example of ``src``
         new = src.new_empty(new.shape, dtype=new.dtype, device=new.device).copy_(new)
     part = cut(new)
@@ -424,10 +424,10 @@ def slice_scatter(input, src, dim=0, start=None, end=None, step=1, *, out=None):
 @both()
 def diagonal_scatter(input, src, offset=0, dim1=0, dim2=1):
     """A copy of ``input`` with ``src`` in place of a diagonal."""
-    return _replaced("diagonal_scatter", input, src, lambda x: x.diagonal(offset, dim1, dim2))
+    return _replaced("diagonal_scatter", input, src, lambda x: Tensor.diagonal(x, offset, dim1, dim2))
 
 
 @both()
 def as_strided_scatter(input, src, size, stride, storage_offset=None):
     """A copy of ``input`` with ``src`` in place of ``input.as_strided(size, stride, storage_offset)``."""
-    return _replaced("as_strided_scatter", input, src, lambda x: x.as_strided(size, stride, storage_offset))
+    return _replaced("as_strided_scatter", input, src, lambda x: Tensor.as_strided(x, size, stride, storage_offset))

@@ -15,7 +15,7 @@ from torchlike._core.dispatch.dispatch import call
 from torchlike._core.dispatch.out import demand_as_many, demand_castable, demand_dtype, demand_fits
 from torchlike._core.tensor import arguments
 from torchlike._core.tensor.arguments import as_str, bools
-from torchlike._core.tensor.tensor import array_of
+from torchlike._core.tensor.tensor import Tensor, array_of
 from torchlike._decl.op import REGISTRY
 from torchlike._functions._install import both, function, method
 from torchlike._ops import matmul as products
@@ -313,7 +313,7 @@ def tensorinv(input, ind=2, *, out=None):
             "but got "
             f"{math.prod(last)} != {math.prod(first)} (linalg.tensorinv)"
         )
-    inverse = linalg.inv(input.reshape((math.prod(last), math.prod(first))))
+    inverse = linalg.inv(Tensor.reshape(input, (math.prod(last), math.prod(first))))
     return _written("linalg_tensorinv", inverse.reshape((*last, *first)), out)
 
 
@@ -326,7 +326,7 @@ def tensorsolve(input, other, dims=None, *, out=None):
     """
     if dims is not None:
         moved = wrap_dims(dims, input.ndim)
-        input = input.permute([d for d in range(input.ndim) if d not in moved] + moved)
+        input = Tensor.permute(input, [d for d in range(input.ndim) if d not in moved] + moved)
     shape = tuple(input.shape[other.ndim :])
     if math.prod(shape) != math.prod(input.shape[: other.ndim]):
         raise RuntimeError(
@@ -334,13 +334,13 @@ def tensorsolve(input, other, dims=None, *, out=None):
             "prod(self.shape[:other.ndim]), but "
             f"got {math.prod(shape)} != {math.prod(input.shape[: other.ndim])} (linalg.tensorsolve)"
         )
-    x = linalg.solve(input.reshape((math.prod(shape), math.prod(shape))), other.flatten())
+    x = linalg.solve(Tensor.reshape(input, (math.prod(shape),) * 2), Tensor.flatten(other))
     return _written("linalg_tensorsolve", x.reshape(shape), out)
 
 
 def diagonal(A, *, offset=0, dim1=-2, dim2=-1):
     """The diagonals of matrices, as the last dimension; a view."""
-    return A.diagonal(offset, dim1, dim2)
+    return Tensor.diagonal(A, offset, dim1, dim2)
 
 
 # -- older names -------------------------------------------------------------------------------------

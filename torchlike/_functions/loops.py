@@ -35,10 +35,10 @@ def _each(name: str, tensors: tuple[Tensor, ...], f: Callable) -> Tensor:
     """Replace the elements of the first tensor by ``f`` of those of all; the version does not count it."""
     _checked(name, tensors)
     target = tensors[0]
-    others = [other.expand(target.shape) for other in tensors[1:]]
+    others = [Tensor.expand(other, target.shape) for other in tensors[1:]]
     if target.device.type == "meta":
         return target
-    columns = [t.reshape(-1).tolist() for t in (target, *others)]
+    columns = [Tensor.reshape(t, -1).tolist() for t in (target, *others)]
     cast = _CASTS[np.dtype(target.dtype.np).kind]
     results = [cast(_number(f(*numbers))) for numbers in zip(*columns, strict=True)]
     write_silently(target, place(np.array(results, target.dtype.np).reshape(target.shape), target.device))
@@ -95,7 +95,7 @@ def sum_to_size(self: Tensor, *sizes: Any, size: Any = None) -> Tensor:
         return self.sum()
     dims = [*range(extra), *(extra + i for i, n in enumerate(shape) if n == 1 and kept[i] != 1)]
     summed = self.sum(dims, keepdim=True) if dims else self
-    return summed.view(shape) if extra else summed
+    return Tensor.view(summed, shape) if extra else summed
 
 
 @both()

@@ -15,7 +15,7 @@ from torchlike._core.conversion.numbers import demand_held
 from torchlike._core.dispatch.dispatch import call
 from torchlike._core.dispatch.inplace import call_inplace
 from torchlike._core.dispatch.out import call_out
-from torchlike._core.tensor.arguments import as_number, bools, stands_for_number
+from torchlike._core.tensor.arguments import as_number, as_runtime_number, bools, stands_for_number
 from torchlike._core.tensor.tensor import Tensor
 from torchlike._decl.op import exact
 from torchlike._executor.level import dynamic_shape, mapped
@@ -46,7 +46,7 @@ def _factored(name, op, tensors, value):
     """The tensors and their factor as the operator takes them: None for 1."""
     if value.__class__ is int and value == 1:
         return *tensors, None
-    inputs = *tensors, as_number(name, "alpha" if name in ("add", "sub") else "value", value)
+    inputs = *tensors, as_runtime_number(name, "alpha" if name in ("add", "sub") else "value", value)
     demand_held(op, inputs)
     return inputs
 
@@ -222,7 +222,7 @@ def _doubled(x, other):
     """An operand of float_power: float64, or complex128 if either is complex."""
     wide = dtypes.complex128 if _is_complex(x) or _is_complex(other) else dtypes.float64
     if isinstance(x, Tensor):
-        return x if x.dtype is wide else x.to(wide)
+        return x if x.dtype is wide else Tensor.to(x, wide)
     return complex(x) if wide is dtypes.complex128 else float(x)
 
 

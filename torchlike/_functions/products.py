@@ -199,7 +199,7 @@ def diagflat(input, offset=0):
     tensor([[1, 0],
             [0, 2]])
     """
-    return call(named.diag_embed, (input.reshape(-1),), (arguments.as_int("diagflat", "offset", offset), 0, 1))
+    return call(named.diag_embed, (Tensor.reshape(input, -1),), (arguments.as_int("diagflat", "offset", offset), 0, 1))
 
 
 # -- approximations of low rank ----------------------------------------------------------------------

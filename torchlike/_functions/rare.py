@@ -71,7 +71,7 @@ def slice_inverse(
     input: Tensor, src: Tensor, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1
 ) -> Tensor:
     """What a slice was taken of: a view of the same memory, of the size, strides and place of ``src``."""
-    return input.as_strided(tuple(src.shape), src.stride(), src.storage_offset())
+    return Tensor.as_strided(input, tuple(src.shape), src.stride(), src.storage_offset())
 
 
 @method()
@@ -84,7 +84,7 @@ def record_stream(self: Tensor, s: Any) -> None:
 @method()
 def chalf(self: Tensor, *, memory_format: Any = None) -> Tensor:
     """The numbers as complex32, which no tensor can have here: the error of ``to``."""
-    return self.to(dtypes.complex32)
+    return Tensor.to(self, dtypes.complex32)
 
 
 def _cast(name: str, kind: dtypes.dtype) -> None:
@@ -94,7 +94,7 @@ def _cast(name: str, kind: dtypes.dtype) -> None:
         if not isinstance(input, Tensor):
             said = f"argument 'input' (position 1) must be Tensor, not {type(input).__name__}"
             raise TypeError(f"_cast_{name}(): {said}")
-        return input.to(kind)
+        return Tensor.to(input, kind)
 
     cast.__name__, cast.__doc__ = f"_cast_{name}", f"The numbers as {kind}, as ``to`` gives them."
     function(cast.__name__)(cast)

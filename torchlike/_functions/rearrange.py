@@ -188,7 +188,7 @@ def dstack(tensors, *, out=None):
 @function()
 def column_stack(tensors, *, out=None):
     """Matrices side by side; vectors are columns."""
-    columns = [t if t.ndim > 1 else t.reshape(t.numel(), 1) for t in _sequence("column_stack", tensors)]
+    columns = [t if t.ndim > 1 else Tensor.reshape(t, -1, 1) for t in _sequence("column_stack", tensors)]
     return _joined(join.cat, tuple(columns), 1, out)
 
 
@@ -216,7 +216,7 @@ def block_diag(*tensors):
 @spread()
 def broadcast_to(input, size):
     """``input`` expanded to ``size``; a view."""
-    return input.expand(size)
+    return Tensor.expand(input, size)
 
 
 @function()
@@ -225,7 +225,7 @@ def broadcast_tensors(*tensors):
     if len(tensors) == 1 and isinstance(tensors[0], list | tuple):
         tensors = tuple(tensors[0])
     shape = dims.broadcast_shapes(*(tuple(t.shape) for t in tensors))
-    return tuple(t if tuple(t.shape) == shape else t.expand(shape) for t in tensors)
+    return tuple(t if tuple(t.shape) == shape else Tensor.expand(t, shape) for t in tensors)
 
 
 @function()
@@ -255,12 +255,20 @@ def _atleast(name, one):
     return function(name)(several)
 
 
-atleast_1d = _atleast("atleast_1d", lambda t: t if t.ndim else t.reshape(1))
-atleast_2d = _atleast("atleast_2d", lambda t: t if t.ndim > 1 else t.unsqueeze(0) if t.ndim else t.reshape(1, 1))
+atleast_1d = _atleast("atleast_1d", lambda t: t if t.ndim else Tensor.reshape(t, 1))
+atleast_2d = _atleast(
+    "atleast_2d", lambda t: t if t.ndim > 1 else Tensor.unsqueeze(t, 0) if t.ndim else Tensor.reshape(t, 1, 1)
+)
 atleast_3d = _atleast(
     "atleast_3d",
     lambda t: (
-        t if t.ndim > 2 else t.unsqueeze(-1) if t.ndim == 2 else t[None, :, None] if t.ndim else t.reshape(1, 1, 1)
+        t
+        if t.ndim > 2
+        else Tensor.unsqueeze(t, -1)
+        if t.ndim == 2
+        else t[None, :, None]
+        if t.ndim
+        else Tensor.reshape(t, 1, 1, 1)
     ),
 )
 
@@ -283,8 +291,8 @@ def meshgrid(*tensors, indexing=None):
     if swap:
         tensors = (tensors[1], tensors[0], *tensors[2:])
     n = len(tensors)
-    shape = tuple(t.numel() for t in tensors)
-    grids = [t.view((1,) * i + (t.numel(),) + (1,) * (n - 1 - i)).expand(shape) for i, t in enumerate(tensors)]
+    shape = tuple(Tensor.numel(t) for t in tensors)
+    grids = [Tensor.view(t, (1,) * i + (-1,) + (1,) * (n - 1 - i)).expand(shape) for i, t in enumerate(tensors)]
     if swap:
         grids = (grids[1], grids[0], *grids[2:])
     return tuple(grids)
@@ -433,11 +441,11 @@ def repeat_interleave(input, repeats=None, dim=None, *, output_size=None):
             raise RuntimeError(f"repeat_interleave: Invalid output_size, expected {n} but got {output_size}")
         return repeated
     if dim is None:
-        input, dim = input if input.ndim == 1 else input.reshape(-1), 0
+        input, dim = input if input.ndim == 1 else Tensor.reshape(input, -1), 0
     dim = dims.wrap_dim(dim, input.ndim)
     n = input.shape[dim]
     if repeats.ndim == 0 or (repeats.ndim == 1 and repeats.shape[0] == 1):
-        repeats = repeats.reshape(1).expand(n)
+        repeats = Tensor.reshape(repeats, 1).expand(n)
     if repeats.ndim == 1 and repeats.shape[0] != n:
         raise RuntimeError(
             f"repeats must have the same size as input along dim, but got repeats.size(0) = {repeats.shape[0]} and "
@@ -466,8 +474,9 @@ def pad(input, pad, mode="constant", value=None):
     if mode == "constant":
         if isinstance(value, complex):
             raise TypeError("pad(): argument 'value' (position 4) must be float, not complex")
-        value = None if value is None else arguments.as_number("pad", "value", value)
-        if value and not input.dtype.is_floating_point:
+        number = arguments.as_runtime_number if input.dtype.is_floating_point else arguments.as_number
+        value = None if value is None else number("pad", "value", value)
+        if not input.dtype.is_floating_point and value:
             if value < 0 and input.dtype.np.kind == "u":
                 raise RuntimeError(f"value cannot be converted to type {input.dtype.name} without overflow: {value}")
         demand_held(pads.constant_pad_nd, (input, value))
@@ -508,7 +517,7 @@ def _splitter(name):
         dim = dims.numpy_split_dim(name, input.ndim)
         if isinstance(indices_or_sections, int):
             dims.check_even_split(name, input.shape[dim], dim, indices_or_sections)
-        return input.tensor_split(indices_or_sections, dim)
+        return Tensor.tensor_split(input, indices_or_sections, dim)
 
     splits.__name__ = splits.__qualname__ = name
     where = {"hsplit": "columns (of a vector: along it)", "vsplit": "rows", "dsplit": "the third dimension"}[name]

@@ -62,7 +62,7 @@ def _quantiles(ops):
 
     def quantile(input, q, dim=None, keepdim=False, *, interpolation="linear", out=None):
         if isinstance(q, Tensor) and interpolation != "linear":
-            q = q.detach()
+            q = Tensor.detach(q)
         q = float(q) if q.__class__ is bool else q
         return run(input, q, dim, keepdim, interpolation=interpolation, out=out)
 
@@ -158,10 +158,10 @@ def _flattened(find, input, dim, *options):
     if dim is not None:
         dim = wrap_dim(dim, input.ndim)
         before, after = input.shape[:dim], input.shape[dim + 1 :]
-        found = find(input.reshape(math.prod(before), input.shape[dim], math.prod(after)), *options, dim=1)
+        found = find(Tensor.reshape(input, math.prod(before), input.shape[dim], math.prod(after)), *options, dim=1)
         shaped = lambda t: t.reshape(*before, t.shape[1], *after)  # noqa: E731
         return (shaped(found[0]), *found[1:]) if isinstance(found, tuple) else shaped(found)
-    found = find(input.reshape(-1), *options)
+    found = find(Tensor.reshape(input, -1), *options)
     inverse = options[-2]
     return (found[0], found[1].reshape(input.shape), *found[2:]) if inverse else found
 

@@ -226,13 +226,13 @@ def resize_as(self, tensor):
 
 
 def _reshaped(t, shape):
-    if (asked := math.prod(shape)) != t.numel():
+    if (asked := math.prod(shape)) != Tensor.numel(t):
         raise RuntimeError(
             f"requested resize to {'x'.join(map(str, shape))} ({asked} elements in total), but the given tensor has a "
             f"size of {'x'.join(map(str, t.shape))} ({t.numel()} elements): a resize that gradients can follow keeps "
             "the number of elements"
         )
-    return t.contiguous().view(shape)
+    return Tensor.contiguous(t).view(shape)
 
 
 @method()
@@ -245,7 +245,7 @@ def resize_as_(self, other, memory_format=None):
         return self.resize_as_sparse_(other)
     if memory_format is preserve_format:
         memory_format = format_of(other)
-    return self.resize_(tuple(other.shape), memory_format=memory_format)
+    return Tensor.resize_(self, tuple(other.shape), memory_format=memory_format)
 
 
 function("resize_as_")(resize_as_)
@@ -277,7 +277,7 @@ def set_(self, source=None, storage_offset=0, size=None, stride=None):
         )
     if size is not None:
         strides = contiguous_strides(tuple(size)) if stride is None else tuple(stride)
-        source = source.detach().as_strided(size, strides, storage_offset)
+        source = Tensor.detach(source).as_strided(size, strides, storage_offset)
     if isinstance(source._storage.form, LevelValue) or isinstance(self._storage.form, LevelValue):
         raise RuntimeError(
             "vmap: aten::set_(self, *extra_args) is not possible: a tensor inside of vmap has no memory of its own "
@@ -342,13 +342,13 @@ def _untied(op, parts):
 @both()
 def unsafe_split(input, split_size, dim=0):
     """As ``split``, for parts that will be changed in place: the history does not know that they share memory."""
-    return _untied("UnsafeSplitBackward0", input.split(split_size, dim))
+    return _untied("UnsafeSplitBackward0", Tensor.split(input, split_size, dim))
 
 
 @both()
 def unsafe_chunk(input, chunks, dim=0):
     """As ``chunk``, with parts as those of :func:`unsafe_split`."""
-    return _untied("UnsafeSplitBackward0", input.chunk(chunks, dim))
+    return _untied("UnsafeSplitBackward0", Tensor.chunk(input, chunks, dim))
 
 
 @both()

@@ -53,12 +53,12 @@ def view(self, *args, size=None, dtype=None):
 
 def _reshape(self, size):
     if LAYER.used and self.is_quantized:
-        size = dims.infer_size(size, self.numel())
+        size = dims.infer_size(size, Tensor.numel(self))
         viewable = g.can_view(self._storage.form.codes._layout, size) is not None
-        return call_view(views.reshape_alias, (self if viewable else self.contiguous(),), (size,))
+        return call_view(views.reshape_alias, (self if viewable else Tensor.contiguous(self),), (size,))
     size = dims.infer_size(size, numel(self._layout.shape))
     if g.can_view(self._layout, size) is not None:
-        return call_view(views.view_ if self.is_contiguous() else views.reshape_alias, (self,), (size,))
+        return call_view(views.view_ if Tensor.is_contiguous(self) else views.reshape_alias, (self,), (size,))
     copy = flat(call(ops.clone, (self,), (contiguous_format if watched(self) else None,)))
     new = call_view(views.unsafe_view, (copy,), (size,))
     new._diff = None
@@ -89,7 +89,7 @@ def flatten(input, start_dim=0, end_dim=-1):
 @both()
 def ravel(input):
     """All elements as one dimension."""
-    return _reshape(input.contiguous(), (-1,))
+    return _reshape(Tensor.contiguous(input), (-1,))
 
 
 @both()
@@ -102,25 +102,25 @@ def unflatten(input, dim, sizes):
 @method()
 def view_as(self, other):
     """``view`` with the shape of another tensor."""
-    return self.view(other.shape)
+    return Tensor.view(self, other.shape)
 
 
 @method()
 def reshape_as(self, other):
     """``reshape`` with the shape of another tensor."""
-    return self.reshape(other.shape)
+    return Tensor.reshape(self, other.shape)
 
 
 @method()
 def expand_as(self, other):
     """``expand`` to the shape of another tensor."""
-    return self.expand(other.shape)
+    return Tensor.expand(self, other.shape)
 
 
 @both("swapaxes", "swapdims")
 def swapaxes(input, axis0, axis1):
     """Two dimensions exchanged; a view. Another name of ``transpose``."""
-    return input.transpose(axis0, axis1)
+    return Tensor.transpose(input, axis0, axis1)
 
 
 @both("movedim", "moveaxis")
@@ -130,7 +130,7 @@ def movedim(input, source, destination):
         (arguments.as_int("movedim", n, d),) if not isinstance(d, list | tuple) else arguments.as_ints("movedim", n, d)
         for n, d in (("source", source), ("destination", destination))
     ]
-    return input.permute(g.movedim_order(input.ndim, source, destination))
+    return Tensor.permute(input, g.movedim_order(input.ndim, source, destination))
 
 
 @prop("T")
@@ -146,7 +146,7 @@ def reverse_dims(self):
             "`x.permute(*torch.arange(x.ndim - "
             "1, -1, -1))` to reverse the dimensions of a tensor.",
         )
-    return self.permute(tuple(range(self.ndim - 1, -1, -1)))
+    return Tensor.permute(self, tuple(range(self.ndim - 1, -1, -1)))
 
 
 def _demand_matrices(t, name):
@@ -161,21 +161,21 @@ def _demand_matrices(t, name):
 def matrix_transpose(self):
     """The last two dimensions exchanged; a view."""
     _demand_matrices(self, "mT")
-    return self.transpose(-2, -1) if self.ndim else self
+    return Tensor.transpose(self, -2, -1) if self.ndim else self
 
 
 @both("adjoint")
 def adjoint(input):
     """The conjugate transpose of the last two dimensions; a view."""
     _demand_matrices(input, "adjoint()")
-    return (input.transpose(-2, -1) if input.ndim else input).conj()
+    return (Tensor.transpose(input, -2, -1) if input.ndim else input).conj()
 
 
 @prop("mH")
 def matrix_hermitian(self):
     """The conjugate transpose of the last two dimensions; a view."""
     _demand_matrices(self, "mH")
-    return (self.transpose(-2, -1) if self.ndim else self).conj()
+    return (Tensor.transpose(self, -2, -1) if self.ndim else self).conj()
 
 
 @prop("H")
@@ -183,7 +183,7 @@ def hermitian(self):
     """The conjugate transpose of a matrix; a view."""
     if not (LAYER.used and self.layout is not strided and self.ndim == 2):
         g.hermitian(self._layout)
-    return (self.transpose(0, 1) if self.ndim else self).conj()
+    return (Tensor.transpose(self, 0, 1) if self.ndim else self).conj()
 
 
 @both()
@@ -210,14 +210,14 @@ def is_neg(input):
 def resolve_conj(input):
     """The tensor itself, or a copy where it is a lazy conjugate."""
     marks_asked(input)
-    return input.clone() if views.is_conj(input) else input
+    return Tensor.clone(input) if views.is_conj(input) else input
 
 
 @both()
 def resolve_neg(input):
     """The tensor itself, or a copy where it is a lazy negative."""
     marks_asked(input)
-    return input.clone() if views.is_neg(input) else input
+    return Tensor.clone(input) if views.is_neg(input) else input
 
 
 @both("real")
@@ -236,7 +236,7 @@ def imag(input):
 
 def _part(z, index):
     conjugated = views.is_conj(z)
-    pairs = call_view(views.view_as_real, (z.conj() if conjugated else z,), ())
+    pairs = call_view(views.view_as_real, (Tensor.conj(z) if conjugated else z,), ())
     if conjugated and index == 1:
         pairs = call_view(views.neg_view, (pairs,), ())
     return call_view(views.select, (pairs,), (-1, index))

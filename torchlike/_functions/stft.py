@@ -92,7 +92,7 @@ def stft(input, n_fft, hop_length=None, win_length=None, window=None, center=Tru
     if center:
         border = [n_fft // 2] * 2
         shape = [1] * (3 - input.ndim) + list(input.shape)
-        input = padded(input.view(shape), border, pad_mode).view([*input.shape[:-1], -1]) if n_fft else input
+        input = padded(Tensor.view(input, shape), border, pad_mode).view([*input.shape[:-1], -1]) if n_fft else input
     frames = _frames(input, n_fft, hop, win, window, align_to_window)
     onesided = not of_complex if onesided is None else onesided
     transform = fourier.c2c if frames.dtype.is_complex else lambda *rest: fourier.mirrored(*rest, onesided)
@@ -122,13 +122,13 @@ def _frames(input, n_fft, hop, win, window, align):
         problem = f"expected a 1D window tensor of size equal to win_length={win}, but got window with size"
         raise _refuse("stft", f"{problem} {list(window.shape)}", *given)
     window = _window_of(input, window, n_fft, win)
-    x = input.unsqueeze(0) if input.ndim == 1 else input
+    x = Tensor.unsqueeze(input, 0) if input.ndim == 1 else input
     if align:
         left = (n_fft - win) // 2
         x = call(constant_pad_nd, (x, 0), ((left, n_fft - win - left),)) if win < n_fft else x
     count = 1 + (x.shape[1] - n_fft) // hop
     batch, step = x.stride()
-    x = x.as_strided((x.shape[0], count, n_fft), (batch, hop * step, step))
+    x = Tensor.as_strided(x, (x.shape[0], count, n_fft), (batch, hop * step, step))
     return x if window is None else x * window
 
 
@@ -161,22 +161,22 @@ def istft(input, n_fft, hop_length=None, win_length=None, window=None, center=Tr
         raise RuntimeError("Cannot have onesided output if window or input is complex")
     if not return_complex and window is not None and window.dtype.is_complex:
         raise RuntimeError("Complex windows are incompatible with return_complex=False")
-    x = input.unsqueeze(0) if input.ndim == 2 else input
+    x = Tensor.unsqueeze(input, 0) if input.ndim == 2 else input
     count, total = x.shape[2], n_fft + hop * (x.shape[2] - 1)
-    frames = _signals(x.transpose(1, 2), n_fft, normalized, onesided, return_complex)
+    frames = _signals(Tensor.transpose(x, 1, 2), n_fft, normalized, onesided, return_complex)
     if window is None:
         window = FUNCTIONS["ones"](win, dtype=frames.dtype.to_real(), device=input.device)
     elif not (window.dtype.is_floating_point or window.dtype.is_complex):
-        window = window.to(frames.dtype.to_real())
+        window = Tensor.to(window, frames.dtype.to_real())
     window = _centered(window, n_fft, win)
     added = lambda t: call(unfold_backward, (t,), ((t.shape[0], total), 1, n_fft, hop))  # noqa: E731
-    signal = added(frames * window.view(1, 1, n_fft))
+    signal = added(frames * Tensor.view(window, 1, 1, n_fft))
     weight = added(window.pow(2).expand(1, count, n_fft))
     start = n_fft // 2 if center else 0
     end = total if length is None and not center else total - start if length is None else start + length
     stop = min(end, total)
     start = min(start, stop)
-    signal, weight = (t.narrow(1, start, max(stop - start, 0)) for t in (signal, weight))
+    signal, weight = (Tensor.narrow(t, 1, start, max(stop - start, 0)) for t in (signal, weight))
     signal = call(ops.istft_divided, (signal, weight), ())
     if end > total:
         warn(
@@ -194,7 +194,7 @@ def _demand_spectra(input, n_fft, hop, win, window, onesided):
         raise RuntimeError(
             "istft requires a complex-valued input tensor matching the output from stft with return_complex=True."
         )
-    if not input.numel():
+    if not Tensor.numel(input):
         raise _refuse("istft", "input tensor cannot be empty.", *given)
     if input.ndim < 2:
         raise IndexError(f"istft: Dimension out of range: expected (frequencies, frames), got {list(input.shape)}")

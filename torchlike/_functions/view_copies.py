@@ -71,4 +71,4 @@ def slice_copy(input, dim=0, start=None, end=None, step=1, *, out=None):
 @both()
 def narrow_copy(input, dim, start, length, *, out=None):
     """A copy of ``length`` indices of one dimension from ``start``."""
-    return _copied("narrow_copy", input.narrow(dim, start, length), out)
+    return _copied("narrow_copy", Tensor.narrow(input, dim, start, length), out)

@@ -18,6 +18,7 @@ from torchlike.nn.modules.batchnorm import _BatchNorm
 from torchlike.nn.modules.module import Module
 from torchlike.optim._lr_base import LRScheduler, per_group
 from torchlike.optim.optimizer import Optimizer
+from torchlike.utils._foreach_utils import _group_tensors_by_device_and_dtype  # noqa: F401 - packages take it here
 
 __all__ = ["SWALR", "AveragedModel", "get_ema_avg_fn", "get_ema_multi_avg_fn", "get_swa_avg_fn",
            "get_swa_multi_avg_fn", "update_bn"]  # fmt: skip

@@ -45,6 +45,7 @@ from torchlike._core.tensor.tensor import (
     fresh,
     jagged,
     preserve_format,
+    value_of,
 )
 from torchlike._core.tensor.tensor import strided as strided_layout
 from torchlike._executor import immediate
@@ -469,24 +470,27 @@ def _endpoints(
     return (*numbers, steps, kind)
 
 
-def _mapped(start: Any, end: Any) -> bool:
-    """Whether a number is a tensor inside of vmap."""
-    return any(isinstance(x, Tensor) and mapped(x) for x in (start, end))
+def _unread(start: Any, end: Any) -> bool:
+    """Whether a number is a tensor inside of vmap, or of a captured function."""
+    ends = [x for x in (start, end) if isinstance(x, Tensor) and not x.ndim]
+    return any(mapped(x) or (state.capture and isinstance(value_of(x), immediate.Tracer)) for x in ends)
 
 
-def _mapped_ramp(
-    function: str, start: Any, end: Any, steps: int, dtype: dtypes.dtype | None, base: float | None = None
+def _traced_ramp(
+    function: str, start: Any, end: Any, steps: int, dtype: dtypes.dtype | None, requires_grad: bool, base: Any = None
 ) -> Tensor:
-    """linspace, or with ``base`` logspace, between numbers that are tensors inside of vmap."""
-    first, last = [0 if isinstance(x, Tensor) and not x.ndim else x for x in (start, end)]
-    _, _, steps, _ = _endpoints(function, first, last, steps, dtype, None)
+    """linspace, or with ``base`` logspace, between tensors inside of vmap or of a captured function."""
+    first, last = [x.dtype.np.type(0).item() if isinstance(x, Tensor) and not x.ndim else x for x in (start, end)]
+    *_, steps, kind = _endpoints(function, first, last, steps, dtype, None)
     ends = [x.detach() if isinstance(x, Tensor) else _number_tensor(x) for x in (start, end)]
     wide = promote_types(ends[0].dtype, ends[1].dtype)
     wide = wide if wide.is_floating_point or wide.is_complex else dtypes.get_default_dtype()
     first, last = (x.to(wide) for x in ends)
     by, i = (last - first) / max(steps - 1, 1), arange(steps)
     ramp = (first + by * i).where(i < max(steps // 2, steps == 1), last - by * (steps - 1 - i))
-    return (ramp if base is None else base**ramp).to(wide if dtype is None else dtype)
+    mapped_alone = dtype is None and any(isinstance(x, Tensor) and mapped(x) for x in (start, end))
+    out = (ramp if base is None else base**ramp).to(wide if mapped_alone else kind)
+    return out.requires_grad_() if requires_grad else out
 
 
 def _number_tensor(x: Number) -> Tensor:
@@ -507,8 +511,8 @@ def linspace(start: Any, end: Any, steps: int, *, out: OptTensor = None, dtype: 
         demand_strided("linspace", layout, out)
     if state.dispatch_modes and out is None:
         return made("linspace.default", start, end, steps, dtype=dtype, device=device, requires_grad=requires_grad)
-    if _mapped(start, end) and out is None:
-        return _mapped_ramp("linspace", start, end, steps, dtype)
+    if _unread(start, end) and out is None:
+        return _traced_ramp("linspace", start, end, steps, dtype, requires_grad)
     first, last, steps, kind = _endpoints("linspace", start, end, steps, dtype, out)
     return _filled(linspace_values(first, last, steps, kind), dtype, device, requires_grad, out)
 
@@ -522,8 +526,8 @@ def logspace(start: Any, end: Any, steps: int, base: float = 10.0, *, out: OptTe
     if state.dispatch_modes and out is None:
         numbers = start, end, steps, base
         return made("logspace.default", *numbers, dtype=dtype, device=device, requires_grad=requires_grad)
-    if _mapped(start, end) and out is None:
-        return _mapped_ramp("logspace", start, end, steps, dtype, float(base))
+    if _unread(start, end) and out is None:
+        return _traced_ramp("logspace", start, end, steps, dtype, requires_grad, float(base))
     first, last, steps, kind = _endpoints("logspace", start, end, steps, dtype, out)
     return _filled(logspace_values(first, last, steps, base, kind), dtype, device, requires_grad, out)
 

@@ -66,7 +66,8 @@ def _check(arg: Arg, form: str, strict: bool, op: Op, env: dict[str, Any]) -> li
     if arg.kind == "float" and arg in op.static:
         return [f"if {guard}{n}.__class__ is not float: {n} = as_float(NAME, '{n}', {n})"]
     if arg.kind in ("Scalar", "float"):
-        return [f"if {guard}{n}.__class__ is not float and {n}.__class__ is not int: {n} = as_number(NAME, '{n}', {n})"]
+        converted = f"{'as_number' if arg in op.static else 'as_runtime_number'}(NAME, '{n}', {n})"
+        return [f"if {guard}{n}.__class__ is not float and {n}.__class__ is not int: {n} = {converted}"]
     return []
 
 

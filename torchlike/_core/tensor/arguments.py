@@ -16,11 +16,13 @@ from jax.tree_util import GetAttrKey, register_pytree_with_keys
 
 import torchlike._base.dtypes as dtypes
 from torchlike._base.home import ALIAS
+from torchlike._base.jaxprs import weakened
 from torchlike._base.state import state
 from torchlike._core.tensor.size import Size
 from torchlike._core.tensor.struct_sequence import struct_sequence
 from torchlike._core.tensor.tensor import Tensor, fresh, value_of
 from torchlike._decl.op import Op
+from torchlike._executor.immediate import Tracer
 from torchlike._executor.pending import as_numpy
 
 if TYPE_CHECKING:
@@ -189,6 +191,15 @@ def as_number(function: str, name: str, x: Any) -> Any:
     if (known := known_number(x)) is not x:
         return known
     return _wrong(function, name, "Number", x)
+
+
+def as_runtime_number(function: str, name: str, x: Any) -> Any:
+    """A number that a kernel reads when it runs: of a tensor that a captured function computes, as part of it."""
+    if state.capture is not None and isinstance(x, Tensor) and not x._rg and not x.dim():
+        value = value_of(x)
+        if isinstance(value, Tracer) and not value.weak_type and value.dtype.kind != "b":
+            return fresh(weakened(value))
+    return as_number(function, name, x)
 
 
 def without_grad(function: str, name: str, x: Any) -> Any:

@@ -96,7 +96,7 @@ def _native(op, inputs, static=(), out=None):
 
 
 def _number(name, argument, x):
-    return x if x.__class__ is float or x.__class__ is int else arguments.as_number(name, argument, x)
+    return x if x.__class__ is float or x.__class__ is int else arguments.as_runtime_number(name, argument, x)
 
 
 def _fitting(name, input, numbers):

@@ -52,7 +52,7 @@ def _run(name, n, inputs, static):
             f"Expected {n + 1}D (unbatched) or {n + 2}D (batched) input to {name}, but got input of size: "
             f"{list(input.shape)}"
         )
-    return call(convolution, (input.unsqueeze(0), weight, bias), static).squeeze(0)
+    return call(convolution, (Tensor.unsqueeze(input, 0), weight, bias), static).squeeze(0)
 
 
 def _forward(name, n, input, weight, bias, stride, padding, dilation, groups):
