@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from torchlike._core.typed import Shape
 
 _NUMBERS = frozenset((bool, int, float, complex))
+_REAL = frozenset((int, float))
 
 
 def host_array(data: Any, dtype: dtypes.dtype | None) -> np.ndarray:
@@ -26,6 +27,9 @@ def host_array(data: Any, dtype: dtypes.dtype | None) -> np.ndarray:
         ValueError: sequences of unequal length, integers beyond 64 bits. TypeError: what is no number.
         RuntimeError: numbers that the given dtype cannot hold.
     """
+    usual = _usual(data, dtype)
+    if usual is not None:
+        return usual
     if isinstance(data, np.ndarray | np.generic):
         array = checked(np.asarray(data))
         if dtype is None:
@@ -41,6 +45,23 @@ def host_array(data: Any, dtype: dtypes.dtype | None) -> np.ndarray:
     shape, leaves = _flatten(data, 0)
     leaves, found = _numbers(leaves, dtype)
     return _filled(leaves, {type(x) for x in leaves}, dtype or _common(found)).reshape(shape)
+
+
+def _usual(data: Any, dtype: dtypes.dtype | None) -> np.ndarray | None:
+    """A Python number, or a sequence of them, as floats or int64; None for all else and what does not fit."""
+    kinds = set(map(type, data)) if data.__class__ in (list, tuple) else {data.__class__}
+    if not kinds or not kinds <= _REAL:
+        return None
+    if dtype is None:
+        dtype = dtypes.get_default_dtype() if float in kinds else dtypes.int64
+    try:
+        if data.__class__ is float and dtype is dtypes.float32 and -1e38 < data < 1e38:
+            return np.array(data, np.float32)
+        if dtype.is_floating_point:
+            return _cast(np.array(data, np.float64), dtype)
+        return np.array(data, np.int64) if dtype is dtypes.int64 and float not in kinds else None
+    except OverflowError:
+        return None
 
 
 def nested(items: list[Any], shape: Shape) -> list[Any]:
