@@ -201,6 +201,13 @@ def select(layout: Layout, dim: int, index: int) -> Layout:
     return Layout(shape[:dim] + shape[after:], strides[:dim] + strides[after:], offset + start * strides[dim])
 
 
+def selected(layout: Layout, dim: int) -> list[Layout]:
+    """Tensor.select(dim, index) for each index; ``dim`` is not negative."""
+    shape, strides, offset = layout
+    inner, steps, step = shape[:dim] + shape[dim + 1 :], strides[:dim] + strides[dim + 1 :], strides[dim]
+    return [Layout(inner, steps, offset + i * step) for i in range(shape[dim])]
+
+
 def clamp_slice(length: int, start: int | None, end: int | None) -> tuple[int, int]:
     """Start and end of `start:end` in a dimension of this length, with 0 <= start <= end <= length."""
     start = 0 if start is None else start + length if start < 0 else start

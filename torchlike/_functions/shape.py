@@ -262,8 +262,9 @@ def _slices(op, input, sizes, dim):
     if LAYER.used and isinstance(input._storage.form, SparseValue):
         edges = [*accumulate(sizes, initial=0)]
         return tuple([call_view(views.slice_, (input,), (dim, a, b, 1)) for a, b in pairwise(edges)])
+    whole = input._layout
     for n in sizes:
-        layout = g.slice(input._layout, dim, start, start + n, 1)
+        layout = g.slice(whole, dim, start, start + n, 1)
         out.append((views.slice_, (dim, n, 1), (start,), layout))
         start += n
     return call_views(op, input, out, (tuple(sizes), dim))
@@ -356,7 +357,7 @@ def unbind(input, dim=0):
     dim = dims.wrap_dim(dim, input.ndim, scalar_ok=False)
     if LAYER.used and isinstance(input._storage.form, SparseValue):
         return tuple([input.select(dim, i) for i in range(input.shape[dim])])
-    pieces = [(views.select, (dim,), (i,), g.select(input._layout, dim, i)) for i in range(input.shape[dim])]
+    pieces = [(views.select, (dim,), (i,), layout) for i, layout in enumerate(g.selected(input._layout, dim))]
     return call_views(ops.unbind, input, pieces, (dim,))
 
 

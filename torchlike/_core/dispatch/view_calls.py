@@ -294,7 +294,15 @@ def call_views(op: Kernel, t: Tensor, pieces: Iterable[Any], static: Static) -> 
     """
     if state.active or t.__class__ not in KIND:
         return walk(Call(op, VIEWS, (t,), (static, pieces)))
-    news = [attach(t, (step, s, len(ints)), ints, layout, None, MULTIPLE) for step, s, ints, layout in pieces]
+    if t._view is None and t._diff is None and t._vc is not UNTRACKED and state.grad:  # as attach() does, at once
+        news, version = [], t._vc.version
+        for step, s, ints, layout in pieces:
+            new = alias(t)
+            new._view, new._cache = View(((step, s, len(ints)),), ints, layout, None), None
+            new._diff = DiffView(t, version, 0, 0, MULTIPLE)
+            news.append(new)
+    else:
+        news = [attach(t, (step, s, len(ints)), ints, layout, None, MULTIPLE) for step, s, ints, layout in pieces]
     if t._diff is not None and state.grad:
         refresh(t)
     if t._rg and state.grad and news and t._vc is not UNTRACKED:
