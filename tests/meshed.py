@@ -20,6 +20,7 @@ from torchlike.distributed.fsdp import FullyShardedDataParallel, MixedPrecisionP
 from torchlike.distributed.tensor import DTensor, Partial, Replicate, Shard, distribute_tensor, zeros
 from torchlike.distributed.tensor.experimental import implicit_replication, local_map
 from torchlike.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
+from torchlike.distributed.tensor.placement_types import _StridedShard
 
 warnings.simplefilter("error")
 CHECKS = check = Checks()
@@ -465,6 +466,34 @@ def fully_sharded_models_are_made_on_meta_and_loaded():
     again = copy.deepcopy(model).double()
     again(x.double()).sum().backward()
     assert spots(again) == expected and again[0].weight.grad is not None and model[0].weight.grad is None
+
+
+@check
+def parts_of_parts_that_later_dimensions_cut():
+    """As PyTorch says of eight processes."""
+    mesh, whole = grid(), numbers(16, 3)
+    layer = torch.nn.Linear(3, 16, bias=False)
+    with torch.no_grad():
+        layer.weight.copy_(whole)
+    fully_shard(parallelize_module(layer, mesh["tp"], ColwiseParallel()), mesh=mesh["dp"])
+    optimizer = torch.optim.Adam(layer.parameters())
+    layer(torch.ones(2, 3)).sum().backward()
+    given = distribute_tensor(whole, mesh, [_StridedShard(0, split_factor=4), Shard(0)])
+    loaded = pickle.loads(pickle.dumps(given))
+    for w in (layer.weight, given, loaded, layer.weight.grad, given * 2 + given):
+        assert str(w.placements) == "(_StridedShard(dim=0, sf=4), Shard(dim=0))"
+        for piece in w.detach().jax().addressable_shards:
+            dp, tp = divmod(piece.device.id, 4)
+            assert piece.index[0].indices(16)[:2] == (4 * tp + 2 * dp, 4 * tp + 2 * dp + 2)
+    assert all(torch.equal(w.full_tensor(), whole) for w in (layer.weight, given, loaded))
+    optimizer.step()
+    assert str(optimizer.state[layer.weight]["exp_avg"].placements) == str(given.placements)
+    assert torch.equal(given.sum(0).full_tensor(), whole.sum(0))
+    for to in ([Shard(0), Shard(0)], [Replicate(), Shard(0)]):
+        assert torch.equal(given.redistribute(mesh, to).full_tensor(), whole)
+    with pytest.raises(NotImplementedError, match=r"_StridedShard\(dim=0, sf=3\) is supported where later dimensions"):
+        distribute_tensor(whole, mesh, [_StridedShard(0, split_factor=3), Shard(0)])
+    assert (str(given.placements[0]), given.placements[0].is_shard()) == ("_S(0, 4)", False)
 
 
 if __name__ == "__main__":

@@ -223,5 +223,53 @@ def steps_in_backward(rank):
     return found
 
 
+@case
+def steps_in_backward_with_the_mean(rank):
+    """PyTorch's own needs an accelerator under DistributedDataParallel: there it is another optimizer."""
+    inner = filled()
+    given, ours = (inner.parameters(), {"lr": 0.1, "momentum": 0.9}), t.__name__ != "torch"
+    optimizer = None if ours else t.optim.SGD(given[0], **given[1])
+    if ours:
+        in_backward._apply_optimizer_in_backward(t.optim.SGD, *given)
+    model, found = DDP(inner), []
+    for k in range(3):
+        if k < 2:
+            backward(model, rank, k)
+        else:  # two backwards make a step
+            with model.no_sync():
+                backward(model, rank, k)
+            backward(model, rank, k + 1)
+        if optimizer is not None:
+            optimizer.step()
+            optimizer.zero_grad()
+        found += [kept(inner), firsts(inner)]
+    return found
+
+
+@case
+def optimizers_within_the_reduction(rank):
+    found = []
+    kinds = [(t.optim.SGD, {}), (t.optim.SGD, {"lr": 0.1, "momentum": 0.9}), (t.optim.Adam, {}), (t.optim.AdamW, {})]
+    for kind, options in kinds:
+        model = DDP(filled())
+        model._register_fused_optim(kind, **options)
+        for k in range(2):
+            backward(model, rank, k)
+            found += [kept(model.module), [round(v, 3) for v in firsts(model.module)]]
+    some = DDP(filled())
+    some._register_fused_optim(t.optim.Adam, 0.1, optim_params=[*some.module.parameters()][:1])
+    backward(some, rank, 0)
+    found += [kept(some.module), [round(v, 3) for v in firsts(some.module)]]
+    for call in (
+        lambda: some.register_comm_hook(None, lambda state, bucket: None),
+        lambda: DDP(filled())._register_fused_optim(t.optim.Adadelta, lr=0.1),
+    ):
+        try:
+            call()
+        except (RuntimeError, ValueError) as error:
+            found.append((type(error).__name__, str(error)[:13]))
+    return found
+
+
 if __name__ == "__main__":
     ranks.run(d, CASES)

@@ -79,6 +79,7 @@ PROGRAM = """HloModule x
 ENTRY %main (p: f32[2]) -> f32[2] {
   %w = f32[2] while(%p), condition=%c, body=%body, backend_config={"known_trip_count":{"n":"5"}}
   %r = (f32[8]{0}, bf16[4]{0}) all-reduce(%p, %q), replica_groups=mesh['axis_0'=2,'axis_1'=4] {'axis_0'}, to_apply=%add
+  %i = f32[2] all-reduce(%p), replica_groups=mesh['axis_0'=4,'axis_1'=2], device_ids=([2,4]T(1,0)) {'axis_0'}
   %s = f32[2]{0} reduce-scatter(%p), replica_groups={{0,1,2,3},{4,5,6,7}}, dimensions={0}
   %t = (f32[2]{0}, f32[4]{0}) all-gather-start(%p), replica_groups=[4,2]<=[2,4]T(1,0)
   %u = f32[4]{0} all-gather-done(%t)
@@ -92,5 +93,6 @@ def test_collectives_of_a_program():
     found = hlo.collectives(PROGRAM, {"a": 2, "b": 4})
     assert {(c.kind, c.over, c.size): n for c, n in found.items()} == {
         ("all-gather", "b", 32): 5, ("all-reduce", "a", 40): 1, ("reduce-scatter", "b", 32): 1,
+        ("all-reduce", "b", 8): 1,
         ("all-gather", "a", 16): 1, ("collective-permute", "2 devices", 3): 1, ("all-reduce", "all", 8): 1,
     }  # fmt: skip

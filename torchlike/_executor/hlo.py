@@ -17,7 +17,8 @@ _SHAPE = re.compile(r"\b(pred|[a-z]+\d+[a-z0-9]*)\[([\d,]*)\]")
 _CALL = re.compile(r"\b(?:body|to_apply|calls|true_computation|false_computation)=%([\w.\-]+)")
 _TRIPS = re.compile(r'"known_trip_count":\{"n":"(\d+)"\}')
 _IOTA = re.compile(r"replica_groups=\[([\d,]+)\]<=\[([\d,]+)\](?:T\(([\d,]+)\))?")
-_MESH = re.compile(r"replica_groups=mesh\[([^\]]*)\] *\{([^}]*)\}")
+_IDS = r"(?:, device_ids=\(\[([\d,]+)\](?:T\(([\d,]+)\))?\))?"
+_MESH = re.compile(rf"replica_groups=mesh\[([^\]]*)\]{_IDS} *\{{([^}}]*)\}}")
 _LISTS = re.compile(r"(?:replica_groups|source_target_pairs)=\{\{([\d,]+)\}")
 
 
@@ -152,15 +153,20 @@ def _group(line: str) -> list[int]:
     """The devices of the first group, by their places in the mesh."""
     iota = _IOTA.search(line)
     if iota is not None:
-        shape, source = _numbers(iota[1]), _numbers(iota[2])
-        places = np.arange(math.prod(source)).reshape(source)
-        return [*places.transpose(_numbers(iota[3])).reshape(shape)[0]] if iota[3] else [*places.reshape(shape)[0]]
+        return _ids(_numbers(iota[2]), iota[3]).reshape(_numbers(iota[1]))[0].tolist()
     mesh = _MESH.search(line)
     if mesh is not None:
         lengths = {name: int(n) for name, n in re.findall(r"'([^']+)'=(\d+)", mesh[1])}
-        return _along(lengths, re.findall(r"'([^']+)'", mesh[2]))
+        group = _along(lengths, re.findall(r"'([^']+)'", mesh[4]))
+        return _ids(_numbers(mesh[2]), mesh[3])[group].tolist() if mesh[2] else group
     lists = _LISTS.search(line)
     return _numbers(lists[1]) if lists is not None else []
+
+
+def _ids(shape: Sequence[int], turned: str | None) -> np.ndarray:
+    """The numbers of devices one after the other: those of a grid of ``shape``, whose dimensions are turned."""
+    grid = np.arange(math.prod(shape)).reshape(shape)
+    return (grid.transpose(_numbers(turned)) if turned else grid).flatten()
 
 
 def _along(lengths: dict[str, int], names: Sequence[str]) -> list[int]:

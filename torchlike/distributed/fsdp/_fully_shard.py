@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import math
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, NoReturn
@@ -18,7 +19,7 @@ from torchlike.distributed.device_mesh import DeviceMesh, default_type, of_type
 from torchlike.distributed.fsdp._gather import Gathering, all_gathered, prepared, saving
 from torchlike.distributed.tensor._dtensor import DTensor, distribute_tensor
 from torchlike.distributed.tensor._layouts import processes_of, sharding_for, unequal
-from torchlike.distributed.tensor.placement_types import Partial, Placement, Replicate, Shard
+from torchlike.distributed.tensor.placement_types import Cutting, Partial, Placement, Replicate, Shard, _StridedShard
 from torchlike.nn.modules.container import ModuleDict, ModuleList
 from torchlike.nn.modules.module import Module
 from torchlike.nn.parameter import Parameter
@@ -369,7 +370,7 @@ def _plan(p: Any, state: _State, choose: Any) -> Any:
     dims: list[int | None] = [*range(p.ndim)] or [None]
     if chosen is not None:
         dims = [chosen.dim if isinstance(chosen, Shard) else None]
-    cuts = [(*data, Replicate() if dim is None else Shard(dim % p.ndim), *held) for dim in dims]
+    cuts = [(*data, Replicate() if dim is None else _after(inner, held, dim % p.ndim), *held) for dim in dims]
     # without equal parts it is whole on every device, see Note [Parts] of DTensor
     cut = next((c for c in cuts if not unequal(mesh, c, p.shape)), cuts[0])
     sharding = sharding_for(mesh, cut, p.shape, "fully_shard")
@@ -380,6 +381,13 @@ def _plan(p: Any, state: _State, choose: Any) -> Any:
         state.scales, state.reduces, [],
     )  # fmt: skip
     return mesh, cut, how
+
+
+def _after(inner: DeviceMesh | None, held: tuple[Placement, ...], dim: int) -> Placement:
+    """What cuts the parts that tensor parallelism has made of a dimension."""
+    sizes = () if inner is None else inner.shape
+    parts = [n for n, p in zip(sizes, held, strict=True) if isinstance(p, Cutting) and p.dim == dim]
+    return _StridedShard(dim, split_factor=math.prod(parts)) if parts else Shard(dim)
 
 
 def _joint(dp: DeviceMesh, inner: DeviceMesh) -> DeviceMesh:

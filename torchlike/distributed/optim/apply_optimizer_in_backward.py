@@ -3,8 +3,8 @@
 from collections.abc import Iterable
 from typing import Any
 
-from torchlike._core.tensor.tensor import Tensor
 from torchlike.nn import Module
+from torchlike.nn.parallel import _in_backward
 from torchlike.optim import Optimizer
 
 __all__: list[str] = []
@@ -17,22 +17,15 @@ def _apply_optimizer_in_backward(
     """Give each parameter an optimizer of its own, which steps once its gradient is there and then takes that away.
 
     A parameter that gets several has them step one after the other. Without ``register_hook`` they are only kept, for
-    :func:`_get_in_backward_optimizers`.
+    :func:`_get_in_backward_optimizers`. A DistributedDataParallel that is made afterwards steps with the mean.
     """
     for p in params:
-        own = p.__dict__.setdefault("_in_backward_optimizers", [])
+        own = p.__dict__.setdefault(_in_backward.OPTIMIZERS, [])
         own.append(optimizer_class([p], **optimizer_kwargs))  # type: ignore[call-arg]
-        if register_hook and not p.__dict__.get("_steps_in_backward"):
-            p.__dict__["_steps_in_backward"] = True
-            p.register_post_accumulate_grad_hook(_step)
-
-
-def _step(p: Tensor) -> None:
-    for optimizer in p.__dict__["_in_backward_optimizers"]:
-        optimizer.step()
-    p.grad = None
+        if register_hook:
+            _in_backward.steps(p)
 
 
 def _get_in_backward_optimizers(module: Module) -> list[Optimizer]:
     """The optimizers that :func:`_apply_optimizer_in_backward` gave to the parameters of a module."""
-    return [o for p in module.parameters() for o in p.__dict__.get("_in_backward_optimizers", [])]
+    return [o for p in module.parameters() for o in p.__dict__.get(_in_backward.OPTIMIZERS, [])]

@@ -40,7 +40,9 @@ from torchlike.distributed.tensor._layouts import (
     Placements,
     alone,
     checked,
+    described,
     joined,
+    placed,
     placements_of,
     processes_along,
     sharding_for,
@@ -60,7 +62,7 @@ from torchlike.distributed.tensor._partials import (
     with_parts,
 )
 from torchlike.distributed.tensor._parts import lies_as, own, part_of
-from torchlike.distributed.tensor.placement_types import Partial, Placement, Replicate, Shard
+from torchlike.distributed.tensor.placement_types import Partial, Placement, Replicate
 from torchlike.sharding._shard import relaid
 
 _mixing = threading.local()
@@ -273,7 +275,7 @@ class DTensor(Tensor):
     def __reduce_ex__(self, protocol: Any) -> Any:
         with torch_functions_off():
             part = fresh(own(_value(self), self._device_mesh, self._cut))
-        kinds = tuple(("shard", p.dim) if isinstance(p, Shard) else ("replicate", 0) for p in self.placements)
+        kinds = tuple(map(described, self.placements))
         marked = bool(getattr(self, "_is_param", False))
         return rebuilt, (part, self._device_mesh.facts(), kinds, tuple(self.shape), self.requires_grad, marked)
 
@@ -578,8 +580,7 @@ def rebuilt(
 ) -> DTensor:
     """The DTensor of a pickle, of which this process has a part; RuntimeError where that is none of ``shape``."""
     mesh = remade(*facts)
-    placements = tuple(Shard(dim) if kind == "shard" else Replicate() for kind, dim in kinds)
-    found = checked(placements, mesh, part.ndim, "load")
+    found = checked([placed(*kind) for kind in kinds], mesh, part.ndim, "load")
     value = joined(value_of(part), mesh, found, "load", None, shape)
     if tuple(value.shape) != tuple(shape):
         raise RuntimeError(

@@ -9,14 +9,14 @@ from typing import Any
 
 import jax
 import numpy as np
-from jax.sharding import Mesh, NamedSharding, PartitionSpec
+from jax.sharding import Mesh, NamedSharding
 
 from torchlike._base.state import no_grad
 from torchlike._core.tensor.tensor import Tensor, fresh, value_of
 from torchlike._executor.hlo import reduced_last
 from torchlike.distributed.device_mesh import DeviceMesh
-from torchlike.distributed.tensor._layouts import Placements, placements_of, sharding_for
-from torchlike.distributed.tensor.placement_types import Partial, Replicate, Shard, _NormPartial
+from torchlike.distributed.tensor._layouts import Placements, placements_of, sharding_for, spec_of
+from torchlike.distributed.tensor.placement_types import Partial, Replicate, _NormPartial
 from torchlike.random import fork_rng, get_rng_state
 
 MOST = 1024  # calls whose results are remembered
@@ -86,12 +86,7 @@ def _static(x: Any) -> tuple[Any, ...]:
 def _kind(t: Tensor, mesh: DeviceMesh) -> tuple[Any, ...]:
     """(shape, dtype, sharding) of an argument."""
     placements: Placements = getattr(t, "placements", (Replicate(),) * mesh.ndim)
-    cut: dict[int, list[str]] = {}
-    for p, axes in zip(placements, mesh.axes, strict=True):
-        if isinstance(p, Shard):
-            cut.setdefault(p.dim, []).extend(axes)
-    entries = [tuple(cut.get(dim, ())) or None for dim in range(max(cut, default=-1) + 1)]
-    return tuple(t.shape), value_of(t).dtype, NamedSharding(mesh.jax_mesh, PartitionSpec(*entries))
+    return tuple(t.shape), value_of(t).dtype, NamedSharding(mesh.jax_mesh, spec_of(mesh, placements))
 
 
 def _partitioned(func: Callable[..., Any], leaves: Any, tree: Any, kinds: Any, mesh: DeviceMesh) -> list[Placements]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import math
 from collections.abc import Sequence
@@ -16,7 +17,7 @@ from torchlike._executor.references import sharing
 from torchlike._executor.spread import laid, noted, told
 from torchlike.distributed._watch import waiting, watched
 from torchlike.distributed.device_mesh import DeviceMesh
-from torchlike.distributed.tensor.placement_types import Partial, Placement, Replicate, Shard
+from torchlike.distributed.tensor.placement_types import Cutting, Partial, Placement, Replicate, Shard, _StridedShard
 
 Placements = tuple[Placement, ...]
 
@@ -41,12 +42,12 @@ def checked(placements: Sequence[Placement] | None, mesh: DeviceMesh, ndim: int,
 def _counted(p: Any, ndim: int, function: str) -> Placement:
     if not isinstance(p, Placement):
         raise TypeError(f"{function}(): a placement must be Shard(dim), Replicate() or Partial(), got {p!r}")
-    if not isinstance(p, Shard):
+    if not isinstance(p, Cutting):
         return p
     dim = p.dim + ndim if p.dim < 0 else p.dim
     if not 0 <= dim < ndim:
         raise _refused(p.dim, ndim, function)(f"Sharding dim {p.dim} greater than tensor ndim {ndim}")
-    return Shard(dim)
+    return dataclasses.replace(p, dim=dim)
 
 
 def _refused(dim: int, ndim: int, function: str) -> type[Exception]:
@@ -70,19 +71,47 @@ def sharding_for(
             f"{function}(): dimension {uneven[0]} of the shape {list(shape)} cannot be cut into equal parts; pad it, "
             "or use Replicate()"
         )
-    cut: dict[int, list[str]] = {}
-    for p, axes in zip(placements, mesh.axes, strict=True):
-        if isinstance(p, Shard) and p.dim not in uneven:
-            cut.setdefault(p.dim, []).extend(axes)
+    return NamedSharding(mesh.jax_mesh, spec_of(mesh, placements, uneven))
+
+
+def spec_of(mesh: DeviceMesh, placements: Placements, but: Sequence[int] = ()) -> PartitionSpec:
+    """What placements say of each dimension of a tensor; nothing of some."""
+    cut = {
+        dim: [a for i in order for a in mesh.axes[i]] for dim, order in cuts(mesh, placements).items() if dim not in but
+    }
     entries = [tuple(cut.get(d, ())) or None for d in range(max(cut, default=-1) + 1)]
-    return NamedSharding(mesh.jax_mesh, PartitionSpec(*[e[0] if e and len(e) == 1 else e for e in entries]))
+    return PartitionSpec(*[e[0] if e and len(e) == 1 else e for e in entries])
+
+
+def cuts(mesh: DeviceMesh, placements: Placements) -> dict[int, list[int]]:
+    """For each dimension of a tensor those of the mesh that cut it, one after the other.
+
+    NotImplementedError for a _StridedShard that no later dimensions of the mesh make.
+    """
+    found: dict[int, list[int]] = {}
+    for i in reversed(range(len(placements))):
+        p = placements[i]
+        if not isinstance(p, Cutting):
+            continue
+        order, at, parts = found.setdefault(p.dim, []), 0, 1
+        wanted = p.split_factor if isinstance(p, _StridedShard) else 1
+        while parts < wanted and at < len(order):
+            parts *= mesh.shape[order[at]]
+            at += 1
+        if parts != wanted:
+            raise NotImplementedError(
+                f"DTensor: {p!r} is supported where later dimensions of the mesh cut dimension {p.dim} into "
+                f"{wanted} parts, but {placements} over {mesh.shape} do not"
+            )
+        order.insert(at, i)
+    return found
 
 
 def unequal(mesh: DeviceMesh, placements: Placements, shape: Sequence[int]) -> list[int]:
     """The dimensions that placements cut into parts which are not all equal."""
     parts: dict[int, int] = {}
     for p, n in zip(placements, mesh.shape, strict=True):
-        if isinstance(p, Shard):
+        if isinstance(p, Cutting):
             parts[p.dim] = parts.get(p.dim, 1) * n
     return [dim for dim, n in parts.items() if shape[dim] % n]
 
@@ -97,7 +126,7 @@ def own_rows(mesh: DeviceMesh, placements: Placements, shape: Sequence[int], fun
         return found
     here, grid = local_mesh(mesh.jax_mesh), mesh.jax_mesh
     for dim in unequal(mesh, placements, shape):
-        by = [(axes, n) for p, axes, n in zip(placements, mesh.axes, mesh.shape, strict=True) if p == Shard(dim)]
+        by = [(mesh.axes[i], mesh.shape[i]) for i in cuts(mesh, placements)[dim]]
         start, stop = 0, shape[dim]
         for axes, n in by:
             (first, last), length = _places(grid, here, axes), stop - start
@@ -124,11 +153,34 @@ def _places(grid: Mesh, here: Mesh, axes: Sequence[str]) -> tuple[int, int]:
 def placements_of(sharding: Any, mesh: DeviceMesh) -> Placements:
     """How the dimensions of a mesh hold an array of this sharding."""
     spec = tuple(getattr(sharding, "spec", ()))
-    where: dict[str, int] = {}
+    where: dict[str, tuple[int, int]] = {}
     for dim, entry in enumerate(spec):
-        for axis in (entry,) if isinstance(entry, str) else entry or ():
-            where[axis] = dim
-    return tuple(Shard(where[axes[0]]) if axes[0] in where else Replicate() for axes in mesh.axes)
+        for at, axis in enumerate((entry,) if isinstance(entry, str) else entry or ()):
+            where[axis] = dim, at
+    return tuple(_along(i, where, mesh) for i in range(mesh.ndim))
+
+
+def _along(i: int, where: dict[str, tuple[int, int]], mesh: DeviceMesh) -> Placement:
+    if mesh.axes[i][0] not in where:
+        return Replicate()
+    dim, at = where[mesh.axes[i][0]]
+    later = [(j, where.get(mesh.axes[j][0])) for j in range(i + 1, mesh.ndim)]
+    before = math.prod([mesh.shape[j] for j, place in later if place and place[0] == dim and place[1] < at])
+    return Shard(dim) if before == 1 else _StridedShard(dim, split_factor=before)
+
+
+def described(p: Placement) -> tuple[str, int] | tuple[str, int, int]:
+    """A placement in a pickle; what is partial is whole there."""
+    if isinstance(p, _StridedShard):
+        return "strided", p.dim, p.split_factor
+    return ("shard", p.dim) if isinstance(p, Shard) else ("replicate", 0)
+
+
+def placed(kind: str, dim: int, split_factor: int = 1) -> Placement:
+    """The placement of a pickle."""
+    if kind == "strided":
+        return _StridedShard(dim, split_factor=split_factor)
+    return Shard(dim) if kind == "shard" else Replicate()
 
 
 def alone() -> bool:
@@ -176,7 +228,7 @@ def _of_unequal(value: Any, mesh: DeviceMesh, placements: Placements, function: 
         raise NotImplementedError(f"{function}(): parts that are not equal beside Partial ones are not supported")
     here, padding = local_mesh(mesh.jax_mesh), [(0, 0)] * value.ndim
     for dim in unequal(mesh, placements, shape):
-        by = [(axes, n) for p, axes, n in zip(placements, mesh.axes, mesh.shape, strict=True) if p == Shard(dim)]
+        by = [(mesh.axes[i], mesh.shape[i]) for i in cuts(mesh, placements)[dim]]
         if len(by) > 1:
             raise NotImplementedError(
                 f"{function}(): several dimensions of a mesh cut dimension {dim} of the shape {list(shape)} into "
@@ -207,7 +259,7 @@ def _joined(value: Any, mesh: DeviceMesh, placements: Placements, function: str,
     op = _checked_op(ops, function)
     shape = list(value.shape)
     for p, axes in zip(placements, mesh.axes, strict=True):
-        if isinstance(p, Shard):
+        if isinstance(p, Cutting):
             shape[p.dim] *= _processes(mesh.jax_mesh, here, axes)
     kept = tuple(Replicate() if i in partial else p for i, p in enumerate(placements))
     sharding = sharding_for(mesh, kept, shape, function)

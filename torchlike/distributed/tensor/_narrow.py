@@ -18,7 +18,7 @@ from torchlike._core.tensor.tensor import Tensor
 from torchlike.distributed.device_mesh import DeviceMesh
 from torchlike.distributed.tensor._following import remembered, replayed, tensors_in
 from torchlike.distributed.tensor._layouts import Placements
-from torchlike.distributed.tensor.placement_types import Partial, Replicate, Shard
+from torchlike.distributed.tensor.placement_types import Cutting, Partial, Replicate, Shard
 
 
 def named(t: Any, found: Placements) -> Placements:
@@ -26,7 +26,7 @@ def named(t: Any, found: Placements) -> Placements:
     names = t._named
     if names is None:
         return found
-    kept = (n == 1 and not isinstance(p, Partial) and not (isinstance(p, Shard) and p.dim >= t.ndim)
+    kept = (n == 1 and not isinstance(p, Partial) and not (isinstance(p, Cutting) and p.dim >= t.ndim)
             for n, p in zip(t._device_mesh.shape, names, strict=True))  # fmt: skip
     return tuple(p if keep else held for keep, p, held in zip(kept, names, found, strict=True))
 
@@ -56,7 +56,7 @@ def name_results(result: Any, func: Callable[..., Any], args: Any, kwargs: Any, 
 
 
 def _is_cut(t: Any) -> bool:
-    return any(n == 1 and isinstance(p, Shard) for n, p in zip(t._device_mesh.shape, t._named, strict=True))
+    return any(n == 1 and isinstance(p, Cutting) for n, p in zip(t._device_mesh.shape, t._named, strict=True))
 
 
 def _propagated(

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from torchlike.interop.refusing import refusing
 
-__getattr__ = refusing(__name__, "torchlike has no such placement; there are Shard, Replicate and Partial")
+__getattr__ = refusing(__name__, "no such placement; there are Shard, _StridedShard, Replicate and Partial")
 
 
 @dataclass(frozen=True)
@@ -28,15 +28,20 @@ class Placement:
 
 
 @dataclass(frozen=True)
-class Shard(Placement):
+class Cutting(Placement):
+    """What both of those have that cut a tensor along a dimension."""
+
+    dim: int
+
+
+@dataclass(frozen=True)
+class Shard(Cutting):
     """Each process holds a part along a dimension.
 
     >>> from torchlike.distributed.tensor.placement_types import Shard
     >>> Shard(1), Shard(1).is_shard(0)
     (Shard(dim=1), False)
     """
-
-    dim: int
 
     def is_shard(self, dim: int | None = None) -> bool:
         """Whether it cuts along ``dim``."""
@@ -57,6 +62,22 @@ class Shard(Placement):
 
     def __str__(self) -> str:
         return f"S({self.dim})"
+
+
+@dataclass(frozen=True, repr=False)
+class _StridedShard(Cutting):
+    """Each process holds a part of what later dimensions of the mesh have cut into ``split_factor`` parts before.
+
+    So lie parameters of ``fully_shard`` over tensor parallelism. As with PyTorch's ``is_shard()`` is False.
+    """
+
+    split_factor: int = field(kw_only=True)
+
+    def __repr__(self) -> str:
+        return f"_StridedShard(dim={self.dim}, sf={self.split_factor})"
+
+    def __str__(self) -> str:
+        return f"_S({self.dim}, {self.split_factor})"
 
 
 @dataclass(frozen=True)

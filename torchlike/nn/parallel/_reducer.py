@@ -70,6 +70,7 @@ class Reducer:
         self._used: set[int] | None = None  # of a static graph, once known
         self._sent: list[tuple[list[Tensor], Any]] = []
         self._capture: weakref.ref | None = None  # in which a forward was, whose backward is to come
+        self.after: dict[int, Callable[[Tensor], None]] = {}  # what is done with a parameter once it has its mean
         self.apart = False  # whether forward and backward were seen not to be one program
         self._handles = [p.register_post_accumulate_grad_hook(self._arrived) for p in self.params]
 
@@ -122,7 +123,8 @@ class Reducer:
 
     # -- within a program that is being traced -------------------------------------------------------------------------
     def _arm_program(self, capture: Any) -> None:
-        if self.apart or self.find_unused or self.static or self.hook is not None or self.divisor is not None:
+        hooked = self.hook is not None or bool(self.after)
+        if self.apart or self.find_unused or self.static or hooked or self.divisor is not None:
             why = "of a backward elsewhere" if self.apart else "by a hook, of a static graph or of some parameters"
             _refuse_program(why)
         self._capture = weakref.ref(capture)
@@ -179,6 +181,9 @@ class Reducer:
             if isinstance(work, Work):
                 result = _means(result, tuple(p.shape for p in bucket), self.divisor or self.group.size())
             _give(bucket, result, used)
+            for p in bucket:
+                if id(p) in self.after and (used is None or id(p) in used):
+                    self.after[id(p)](p)
 
     def _used_anywhere(self) -> set[int]:
         """The parameters that got a gradient in some process; the gradients of the others stay as they are.

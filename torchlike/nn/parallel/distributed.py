@@ -2,7 +2,7 @@
 
 import contextlib
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from torchlike._base.dtypes import float16
@@ -15,6 +15,7 @@ from torchlike.distributed._join import Join, Joinable, JoinHook
 from torchlike.distributed.distributed_c10d import ProcessGroup, found, get_backend, is_initialized
 from torchlike.nn.modules.batchnorm import SyncBatchNorm
 from torchlike.nn.modules.module import Module
+from torchlike.nn.parallel import _in_backward
 from torchlike.nn.parallel._copies import Joining, broadcast_all, demand_same_parameters
 from torchlike.nn.parallel._places import place_of
 from torchlike.nn.parallel._reducer import MEGABYTE, Reducer
@@ -98,6 +99,7 @@ class DistributedDataParallel(Module, Joinable):
                 "The `check_reduction` argument of DistributedDataParallel is deprecated; leave it out.", FutureWarning
             )
         self._joining: Joining | None = None
+        self._fused = False
         self._reducer: Reducer | None = None
         if self.process_group is not None and self.process_group.size() > 1:
             demand_same_parameters(module, self.parameters_to_ignore, self.process_group)
@@ -128,6 +130,7 @@ class DistributedDataParallel(Module, Joinable):
         params = [p for p in self.shared()[0] if p.requires_grad]
         megabytes = self.bucket_bytes_cap / MEGABYTE
         self._reducer = Reducer(params, self.process_group, megabytes, self.find_unused_parameters, self.static_graph)
+        self._reducer.after = {id(p): _in_backward.step for p in params if _in_backward.taken_over(p)}
 
     @property
     def broadcast_buffers(self) -> bool:
@@ -213,7 +216,7 @@ class DistributedDataParallel(Module, Joinable):
         if self._reducer is None:
             self._watch()
         assert self._reducer is not None
-        if self._reducer.hook is not None:
+        if self._reducer.hook is not None or self._fused:
             raise RuntimeError("register_comm_hook or register_builtin_comm_hook can only be called once.")
         self._reducer.use_hook(state, hook)
 
@@ -225,6 +228,24 @@ class DistributedDataParallel(Module, Joinable):
         self.register_comm_hook(
             None, lambda _, bucket: compressed(group, bucket, float16) if half else mean(group, bucket.buffer())
         )
+
+    def _register_fused_optim(
+        self, optim: type, *args: Any, optim_params: Iterable[Tensor] | None = None, **optim_kwargs: Any
+    ) -> None:
+        """Let each parameter step once it has its mean, which stays in ``grad``, by ``optim([p], *args, ...)``.
+
+        ``optim_params``: which ones, by default all. ValueError where it is none of SGD, Adam and AdamW.
+        """
+        if getattr(optim, "__name__", "") not in _FUSED:
+            raise ValueError(f"Class {optim} must implement method step_param: it is none of {', '.join(_FUSED)}")
+        if self._reducer is None:
+            self._watch()
+        assert self._reducer is not None
+        if self._reducer.hook is not None or self._fused:
+            raise RuntimeError("register_comm_hook or register_builtin_comm_hook can only be called once.")
+        self._fused, given = True, ({} if args else _FUSED[optim.__name__]) | optim_kwargs
+        chosen = self._reducer.params if optim_params is None else optim_params
+        self._reducer.after |= {id(p): _stepping(optim([p], *args, **given)) for p in chosen}
 
     def _set_static_graph(self) -> None:
         """As ``static_graph=True``, before the first forward."""
@@ -261,6 +282,14 @@ class DistributedDataParallel(Module, Joinable):
         self.process_group, self._joining, self._reducer = _group_of(None), None, None
         if self.process_group is not None and self.process_group.size() > 1:
             self._watch()
+
+
+# with the defaults that their functional forms have in PyTorch
+_FUSED: dict[str, dict[str, Any]] = {"SGD": {"lr": 1e-2}, "Adam": {}, "AdamW": {}}
+
+
+def _stepping(optimizer: Any) -> Callable[[Tensor], None]:
+    return lambda p: optimizer.step()
 
 
 def _refuse(**options: Any) -> None:

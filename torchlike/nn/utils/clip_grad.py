@@ -5,6 +5,8 @@ import warnings
 from collections.abc import Iterable
 from typing import Any
 
+from jax.sharding import NamedSharding, PartitionSpec
+
 from torchlike._base.state import no_grad, state
 from torchlike._core.conversion.factories import tensor
 from torchlike._core.dispatch.observers import subclassed
@@ -12,6 +14,7 @@ from torchlike._core.tensor.memory_order import apart
 from torchlike._core.tensor.mutation import write
 from torchlike._core.tensor.tensor import Tensor, carried_on, carry, value_of, wrap
 from torchlike._executor import fused
+from torchlike._executor.spread import SPANNING, laid, layout_of
 from torchlike._functions._install import FUNCTIONS
 from torchlike._functions.linalg import vector_norm
 from torchlike._ops import clip
@@ -99,7 +102,14 @@ def clip_grads_with_norm_(
             _scale_by_operators(grads, max_norm, total_norm)
             return
         most = value_of(max_norm) if isinstance(max_norm, Tensor) else float(max_norm)
-        _scale(apart(grads), most, value_of(total_norm))
+        _scale(apart(grads), most, _beside(value_of(total_norm), grads))
+
+
+def _beside(norm: Any, grads: list[Tensor]) -> Any:
+    """A norm where gradients over several processes are: each has it whole."""
+    layouts = [layout_of(value_of(g)) for g in grads] if SPANNING else []
+    wide = [x for x in layouts if isinstance(x, NamedSharding) and not x.is_fully_addressable]
+    return laid(norm, NamedSharding(wide[0].mesh, PartitionSpec())) if wide else norm
 
 
 def _watched(tensors: list[Tensor]) -> bool:
