@@ -33,24 +33,6 @@ def pulled(function: Callable, grad: Any, *inputs: Any, wanted: Any = None) -> l
     return [next(found) if yes else None for yes in wanted]
 
 
-def _padded(name: str) -> Callable:
-    mode = "reflect" if name.startswith("reflection") else "replicate"
-
-    def backward(grad_output: Any, self: Any, padding: Any) -> Any:
-        return pulled(lambda x: functional.pad(x, list(padding), mode), grad_output, self)[0]
-
-    return backward
-
-
-for _n in (1, 2, 3):
-    mapped(
-        f"reflection_pad{_n}d_backward replication_pad{_n}d_backward",
-        f"@({_GRAD}, SymInt[{2 * _n}] padding) -> Tensor",
-        _padded,
-        out=True,
-    )
-
-
 def _averaged(name: str) -> Callable:
     pool = getattr(functional, name.removeprefix("_").removesuffix("_backward"))
 

@@ -207,7 +207,8 @@ def _declare_adaptive(n):
     node, saved = ("SqueezeBackward1", _SQUEEZED) if n == 1 else (f"AdaptiveAvgPool{n}DBackward", "self!")
     schema = f"_adaptive_avg_pool{n}d(Tensor self, SymInt[{n}] output_size) -> Tensor"
     aten = n > 1 or {"own": True, "calls": _composed.adaptive_avg_pool1d}
-    settings = {"saved": saved, "aten": aten, "autocast": _SPATIAL[n], "layout": _IMAGES[n]}
+    back = f"_adaptive_avg_pool{n}d_backward(Tensor grad_output, Tensor self) -> Tensor" if n > 1 else None
+    settings = {"saved": saved, "aten": aten, "autocast": _SPATIAL[n], "layout": _IMAGES[n], "backward": back}
     return op(schema, variants="", node=node, **settings)(adaptive)
 
 

@@ -192,8 +192,15 @@ def _declare(name, node, **options):
     return op(schema, variants="function", node=node, saved=_SAVED, **options)(grid_sampler)
 
 
+def _backward(n):
+    arguments = "Tensor grad_output, Tensor input, Tensor grid, int interpolation_mode, int padding_mode, "
+    back = f"grid_sampler_{n}d_backward({arguments}bool align_corners, bool[2] output_mask) -> (Tensor, Tensor)"
+    return {"input, grid": back}
+
+
 grid_sampler = {
-    n: _declare(f"grid_sampler_{n}d", f"GridSampler{n}DBackward", autocast={"cpu": "fp32", "cuda": "promote"})
+    n: _declare(f"grid_sampler_{n}d", f"GridSampler{n}DBackward", autocast={"cpu": "fp32", "cuda": "promote"},
+                backward=_backward(n))  # fmt: skip
     for n in (2, 3)
 }
 # PyTorch's plain loop, beside its vectorized one: the same numbers

@@ -128,7 +128,12 @@ def _mode(name, title, dims):
     casts = {"cpu": "fp32"} if name != "circular" and (title, dims) != ("reflection", 3) else None
     layout = None if name == "circular" else result_layouts.suggested
     saved = "" if name == "circular" else "padding self!"
-    return op(schema, variants="", node=node, saved=saved, autocast=casts, layout=layout, aten=private)(kernel)
+    back = None
+    if name != "circular":
+        arguments = f"Tensor grad_output, Tensor self, SymInt[{2 * dims}] padding"
+        back = f"{title}_pad{dims}d_backward({arguments}) -> Tensor"
+    settings = {"saved": saved, "autocast": casts, "layout": layout, "aten": private, "backward": back}
+    return op(schema, variants="", node=node, **settings)(kernel)
 
 
 REFLECT = {d: _mode("reflect", "reflection", d) for d in (1, 2, 3)}
