@@ -1,6 +1,7 @@
 """Processes that work together: ``torch.distributed``, on the collectives of XLA."""
 
 from torchlike.distributed import _group_calls as _group_calls
+from torchlike.distributed import _older as _older
 from torchlike.distributed import _programs as _programs
 from torchlike.distributed import distributed_c10d as distributed_c10d
 from torchlike.distributed._barriers import barrier as barrier
@@ -39,6 +40,9 @@ from torchlike.distributed._messages import recv_object_list as recv_object_list
 from torchlike.distributed._messages import scatter_object_list as scatter_object_list
 from torchlike.distributed._messages import send as send
 from torchlike.distributed._messages import send_object_list as send_object_list
+from torchlike.distributed._older import _all_gather_base as _all_gather_base
+from torchlike.distributed._older import _reduce_scatter_base as _reduce_scatter_base
+from torchlike.distributed._older import _set_pg_timeout as _set_pg_timeout
 from torchlike.distributed._options import AllreduceCoalescedOptions as AllreduceCoalescedOptions
 from torchlike.distributed._options import AllreduceOptions as AllreduceOptions
 from torchlike.distributed._options import AllToAllOptions as AllToAllOptions
@@ -102,7 +106,7 @@ from torchlike.interop.lazy import on_first_use
 __getattr__, __dir__ = on_first_use(__name__, {"DeviceMesh": "device_mesh", "init_device_mesh": "device_mesh"})
 
 # PyTorch has its collectives, stores and work in the module of its process groups.
-_HOMES = ("_barriers", "_collectives", "_messages", "_options")
+_HOMES = ("_barriers", "_collectives", "_messages", "_older", "_options")
 _AS_THEIRS = [name for home in _HOMES for name in globals()[home].__all__]
 _AS_THEIRS += ["PrefixStore", "ReduceOp", "Store", "Work", "reduce_op"]
 vars(distributed_c10d).update({name: globals()[name] for name in _AS_THEIRS})

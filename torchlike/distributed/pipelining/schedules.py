@@ -32,7 +32,7 @@ class PipeliningMetadataError(RuntimeError):
     """A step was not given what it needs."""
 
 
-class _Schedule:
+class _PipelineSchedule:
     """What all schedules share; a subclass says in which order this rank does what."""
 
     def __init__(
@@ -160,7 +160,7 @@ def _detached(x: Any) -> Any:
     return x.detach() if isinstance(x, Tensor) else x
 
 
-class PipelineScheduleSingle(_Schedule):
+class PipelineScheduleSingle(_PipelineSchedule):
     """What schedules with one stage on each rank share."""
 
     _history = True
@@ -214,7 +214,7 @@ class Schedule1F1B(PipelineScheduleSingle):
         return one_forth_one_back(self._stage.stage_index, self._stage.num_stages, self._n_microbatches)
 
 
-class PipelineScheduleMulti(_Schedule):
+class PipelineScheduleMulti(_PipelineSchedule):
     """What schedules with several stages on each rank share."""
 
 
@@ -297,7 +297,7 @@ _NAMES = {
 }  # fmt: skip
 
 
-def get_schedule_class(schedule_name: str) -> type[_Schedule]:
+def get_schedule_class(schedule_name: str) -> type[_PipelineSchedule]:
     """The class of a schedule's name, whatever its case. ValueError for another one.
 
     >>> from torchlike.distributed.pipelining.schedules import get_schedule_class
