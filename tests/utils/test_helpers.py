@@ -10,6 +10,7 @@ import torch.utils._pytree
 import torch.utils.weak
 
 import torchlike
+from torchlike.utils.tensorboard import _hparams
 
 LIBRARIES = [torch, torchlike]
 
@@ -115,6 +116,14 @@ def test_times_of_statements(t):
     assert "plus" in repr(blocks) and "Median" in repr(blocks) or "runs" in repr(blocks)
 
 
+@pytest.mark.parametrize(
+    "wrong", [([], {}, None), ({}, [], None), ({"a": 1}, {}, {"b": [1]}), ({"a": 1}, {}, {"a": ["x"]}), ({}, {}, [1])]
+)
+def test_settings_of_tensorboard_that_are_none(wrong):
+    with pytest.raises(TypeError, match=r"should be (dictionary|a dictionary|a list of same type)"):
+        _hparams.summaries(*wrong)
+
+
 def test_tensorboard_asks_for_its_package(tmp_path):
     if importlib.util.find_spec("tensorboard") is not None:
         writer = torchlike.utils.tensorboard.SummaryWriter(tmp_path)
@@ -122,9 +131,11 @@ def test_tensorboard_asks_for_its_package(tmp_path):
             writer.add_scalar("loss", torchlike.tensor(0.5), 1)
             writer.add_histogram("weights", torchlike.arange(9.0), 1)
             writer.add_text("note", "text", 1)
+            writer.add_hparams({"lr": 0.1, "name": "adam", "none": None}, {"loss": torchlike.tensor(0.5)}, None, "a")
             with pytest.raises(NotImplementedError, match="SummaryWriter.add_image"):
                 writer.add_image("x", None)
         assert [file for file in tmp_path.iterdir() if file.stat().st_size > 100]
+        assert [file for file in (tmp_path / "a").iterdir() if file.stat().st_size > 400]
     else:
         with pytest.raises(ModuleNotFoundError, match="pip install tensorboard"):
             torchlike.utils.tensorboard.SummaryWriter(tmp_path)

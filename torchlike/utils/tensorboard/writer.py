@@ -13,6 +13,7 @@ import numpy as np
 
 from torchlike._core.tensor.tensor import Tensor
 from torchlike.interop.alias import missing_names
+from torchlike.utils.tensorboard._hparams import summaries
 
 __all__ = ["SummaryWriter"]
 
@@ -111,10 +112,30 @@ class SummaryWriter:
         value = protos.Summary.Value(tag=f"{tag}/text_summary", metadata=kind, tensor=held)
         self._add([value], global_step, walltime)
 
+    def add_hparams(
+        self, hparam_dict: Mapping[str, Any], metric_dict: Mapping[str, Any],
+        hparam_domain_discrete: Mapping[str, Any] | None = None, run_name: str | None = None,
+        global_step: int | None = None,
+    ) -> None:  # fmt: skip
+        """The settings of a run and what it reached, in a folder ``run_name`` of their own, for a table of runs.
+
+        Raises:
+            TypeError: arguments that are no dictionaries. ValueError: a setting that is no number, text or tensor.
+        """
+        protos = _tensorboard("compat.proto.summary_pb2")
+        found = summaries(hparam_dict, metric_dict, hparam_domain_discrete)
+        with SummaryWriter(os.path.join(self.log_dir, str(time.time()) if run_name is None else run_name)) as writer:
+            for tag, content in found:
+                plugin = protos.SummaryMetadata.PluginData(plugin_name="hparams", content=content)
+                kind = protos.SummaryMetadata(plugin_data=plugin)
+                writer._add([protos.Summary.Value(tag=tag, metadata=kind)], global_step, None)
+            for tag, number in metric_dict.items():
+                writer.add_scalar(tag, number, global_step)
+
     def _refuse(self, name: str) -> NoReturn:
         raise NotImplementedError(
-            f"torch.utils.tensorboard.SummaryWriter.{name}: torchlike writes scalars, histograms and text; write "
-            "others with the package tensorboardX"
+            f"torch.utils.tensorboard.SummaryWriter.{name}: torchlike writes scalars, histograms, text and settings; "
+            "write others with the package tensorboardX"
         )
 
     def __getattr__(self, name: str) -> Any:
