@@ -298,6 +298,8 @@ RARER = [
     "r = torch.linalg.pinv(x[:,:2],rtol=.1)",
     "r = torch.linalg.solve_ex(x[:,:3]+torch.eye(3),x)[0]",
     "r = torch.linalg.ldl_factor(x[:,:3]+torch.eye(3))[0]",
+    "r = torch.linalg.matrix_norm(B,2,(0,2),True)",
+    "r = torch.linalg.matrix_norm(B,1,(2,0),True)",
     "r = torch.isin(x,y)",
     "r = torch.isin(x,1.)",
     "r = torch.diag(x[:,:3],1)",

@@ -109,29 +109,28 @@ def matrix_norm(input, ord="fro", dim=(-2, -1), keepdim=False, *, dtype=None, ou
         return vector_norm(input, 2, dims, keepdim, dtype=dtype, out=out)
     if dtype is not None:
         input = input.to(dtype)
-    result = _by_singular_values(input, ord, dims) if ord in ("nuc", 2, -2) else _by_sums(input, ord, dims)
-    if keepdim:
-        for d in sorted(dims):
-            result = result.unsqueeze(d)
+    result = (_by_singular_values if ord in ("nuc", 2, -2) else _by_sums)(input, ord, dims, keepdim)
     if out is not None:
         demand_dtype("linalg.matrix_norm", result.dtype.np, out)
     return _written("linalg_matrix_norm", result, out)
 
 
-def _by_singular_values(A, ord, dims):
+def _by_singular_values(A, ord, dims, keepdim):
     s = linalg.svdvals(A.movedim(dims, (-2, -1)))
     if ord == "nuc" or ord == 2 and not s.shape[-1]:
-        return s.sum(-1)
-    return s.amax(-1) if ord == 2 else s.amin(-1)
+        found = s.sum(-1, keepdim)
+    else:
+        found = s.amax(-1, keepdim) if ord == 2 else s.amin(-1, keepdim)
+    return found.unsqueeze(-1).movedim((-2, -1), dims) if keepdim else found
 
 
-def _by_sums(A, ord, dims):
+def _by_sums(A, ord, dims, keepdim):
     rows, columns = dims if abs(ord) == 1 else dims[::-1]
-    sums = vector_norm(A, 1, rows)
-    columns -= rows < columns
+    sums = vector_norm(A, 1, rows, keepdim)
+    columns -= rows < columns and not keepdim
     if ord > 0 and not sums.shape[columns]:
-        return sums.sum(columns)
-    return sums.amax(columns) if ord > 0 else sums.amin(columns)
+        return sums.sum(columns, keepdim)
+    return sums.amax(columns, keepdim) if ord > 0 else sums.amin(columns, keepdim)
 
 
 def norm(input, ord=None, dim=None, keepdim=False, *, dtype=None, out=None):
