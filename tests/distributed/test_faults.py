@@ -228,6 +228,10 @@ def test_which_processes_are_seen_to_have_ended():
     elsewhere = json.dumps([host, port, machine + "x"]).encode()
     other.close()
     assert here.has_ended(other.place) and not here.has_ended(elsewhere)
+    far = json.dumps(["0.0.0.0", port, "another machine"]).encode()  # refused, by whomever
+    assert not here.has_ended(far)
+    here._reached.add("0.0.0.0")
+    assert here.has_ended(far)
     here.close()
     assert _pulse.Pulse("nowhere.invalid:1").place == b""
 

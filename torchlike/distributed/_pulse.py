@@ -20,6 +20,7 @@ class Pulse:
         self.place, self._lock = b"", threading.Lock()
         self._listening: socket.socket | None = None
         self._others: dict[bytes, socket.socket | None] = {}
+        self._reached: set[str] = set()
         with contextlib.suppress(OSError):
             host = _own_host(address)
             self._listening = socket.create_server((host, 0), family=_family(host), backlog=socket.SOMAXCONN)
@@ -30,10 +31,12 @@ class Pulse:
         """Whether the process of a place has; False where that cannot be seen from here."""
         with self._lock:
             if place not in self._others:
+                host, _, machine = json.loads(place) if place else ("", 0, "")
                 try:
                     self._others[place] = _connected(place)
-                except ConnectionRefusedError:
-                    return True
+                    self._reached.add(host)
+                except ConnectionRefusedError:  # of a machine that has never answered it may be a firewall's
+                    return machine == _machine() or host in self._reached
                 except OSError:
                     self._others[place] = None
             other = self._others[place]
