@@ -418,3 +418,18 @@ def test_products_and_conjugates(f):
 )
 def test_batches_of_no_matrices(f):
     same(f, refuses=True)
+
+
+def _loose(*places):
+    """A matrix [2, 3] of entries at these places, of which nobody knows whether they repeat."""
+    return lambda t: t.sparse_coo_tensor(t.tensor(places).t(), t.arange(1.0, len(places) + 1), (2, 3))
+
+
+@pytest.mark.parametrize("one", [_loose((0, 1), (1, 2)), _loose((1, 0)), _loose((1, 2), (0, 1), (0, 1)), S])
+@pytest.mark.parametrize("other", [_loose((0, 1), (1, 0)), _loose((1, 2)), U, S])
+def test_products_of_repeated_entries_have_the_places_of_one(one, other):
+    def run(t):
+        product = one(t) * other(t)
+        return product._indices(), product._values(), grads(lambda t, a, b: a * b, one, other)(t)
+
+    same(run)

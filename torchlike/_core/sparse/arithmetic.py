@@ -198,8 +198,8 @@ def _product(self: Any, other: Any) -> Tensor:
         )
     first, second = coo_of(self), coo_of(other)
     if first is not None and second is not None and not (first.coalesced and second.coalesced):
-        if first.coalesced:
-            first, second = second, first
+        if first.coalesced or not second.coalesced and len(first.values) >= len(second.values):
+            first, second = second, first  # the result has the places of the first
         return with_values(fresh(first), first.values * masked(fresh(second), first).values)
     a, b = coalesced(as_coo(self)), coalesced(as_coo(other))
     if a.indices._storage is b.indices._storage:
