@@ -320,6 +320,7 @@ def _identity(n: int, m: int, dtype: np.dtype) -> Callable[..., Any]:
 
 # -- ranges --------------------------------------------------------------------------------------
 
+_FEW = 1 << 20  # whole numbers of a range that need no checks
 _NO_RANGE = {"bool": "Bool", "complex64": "ComplexFloat", "complex128": "ComplexDouble"}
 
 
@@ -376,6 +377,8 @@ def arange(*args: Any, out: OptTensor = None, dtype: OptDtype = None, layout: Op
     if state.dispatch_modes and out is None:
         return _seen_range(start, end, step, len(args) + len(named), dtype, device, requires_grad)
     plain = start.__class__ is end.__class__ is step.__class__ is int
+    if plain and step > 0 and -_FEW < start <= end < _FEW and dtype is None and out is None:
+        return finish(np.arange(start, end, step, dtype=np.int64), None, device, requires_grad)
     if not plain and any(map(is_symbolic_dim, (start, end, step))):
         value = symbolic_range(start, end, step, _range_kind("arange", dtype, (), out))
         return _filled(value, dtype, device, requires_grad, out)
