@@ -21,7 +21,7 @@ from torchlike._core.dispatch.resizing import resize
 from torchlike._core.tensor.arguments import KIND, RETURN_TYPES
 from torchlike._core.tensor.memory_order import restride
 from torchlike._core.tensor.mutation import ANY, expected_of, reshape, write
-from torchlike._core.tensor.tensor import Tensor, value_of
+from torchlike._core.tensor.tensor import Tensor, strided, value_of
 from torchlike._decl import derive, rules
 from torchlike._executor.level import LevelValue
 from torchlike._executor.sparse import LAYER, holds
@@ -286,7 +286,7 @@ def put(out: Tensor, value: Any, expected: Any = ANY, like: Tensor | None = None
     if value.shape == tuple(out.shape):
         return write(out, value, expected)
     view = None if like is None else like._view
-    if 0 not in out._storage.form.shape:  # others may show its memory, too
+    if out.layout is strided and 0 not in out._storage.form.shape:  # others may show its memory, too
         resize(out, value.shape, contiguous_strides(value.shape) if view is None else view.layout.strides)
         return write(out, value)
     reshape(out, None)
