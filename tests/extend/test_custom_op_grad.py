@@ -384,3 +384,18 @@ def test_kernels_run_on_large_values_in_programs():
 
 def test_recorded_execution_runs_kernels_in_place():
     agree(lambda t: (lambda op, x: (op(x * 2) + 1) * 3)(scale_of(t), t.arange(3.0)))
+
+
+def test_host_kernels_that_threads_of_xla_call():
+    """Python frees what it keeps of such a thread after each call, objects of jax among it, which ended the process."""
+    op = host_sine(torchlike)
+
+    @torchlike.compile(fullgraph=True)
+    def f(x):
+        products = [(x + i) @ x @ x @ x for i in range(6)]  # XLA computes them at once
+        return sum([op(y) for y in products])
+
+    x = torchlike.rand(200, 200)
+    expected = sum([((x + i) @ x @ x @ x).sin() for i in range(6)])
+    for _ in range(20):
+        torchlike.testing.assert_close(f(x), expected, atol=1e-2, rtol=1e-2)

@@ -1,6 +1,9 @@
-"""Whether other threads run Python code."""
+"""Whether other threads run Python code, and threads for what XLA calls back."""
 
+import functools
 import threading
+from collections.abc import Callable
+from typing import Any
 
 try:
     from _thread import _count as others
@@ -13,3 +16,31 @@ except ImportError:  # no interpreter's public name tells it without a lock
 def alone() -> bool:
     """Whether this is the only thread."""
     return others() == 0
+
+
+def in_own_thread(function: Callable[..., Any]) -> Callable[..., Any]:
+    """``function`` in a thread that Python has started, for which the caller waits.
+
+    XLA calls back from its threads, and Python takes away what it keeps of such a thread after each call. Objects of
+    jax among a thread's local values ask for that anew as they are freed, and the process ends (CPython 3.11).
+    """
+
+    @functools.wraps(function)
+    def run(*args: Any) -> Any:
+        results: list[Any] = []
+        errors: list[BaseException] = []
+
+        def body() -> None:
+            try:
+                results.append(function(*args))
+            except BaseException as error:
+                errors.append(error)
+
+        thread = threading.Thread(target=body, name="torchlike host callback", daemon=True)
+        thread.start()
+        thread.join()
+        if errors:
+            raise errors.pop()
+        return results.pop()
+
+    return run

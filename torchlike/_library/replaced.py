@@ -15,6 +15,7 @@ from torchlike._aten.lower import arguments
 from torchlike._aten.python_dispatch import normalised, without_dispatch
 from torchlike._aten.source import overload_of
 from torchlike._base.state import no_grad
+from torchlike._base.threads import in_own_thread
 from torchlike._core.tensor.tensor import Tensor, array_of, wrap
 from torchlike._decl import derive
 from torchlike._decl.op import REGISTRY, Op
@@ -59,9 +60,11 @@ def _run(op: Op, function: Callable, original: Callable, static: tuple, values: 
     try:
         out = compute(*values)
     except jax.errors.JAXTypeError:
-        return jax.pure_callback(
-            lambda *arrays: jax.tree.map(np.asarray, compute(*arrays)), shapes, *values, vmap_method="sequential"
-        )
+
+        def host(*arrays: Any) -> Any:
+            return jax.tree.map(np.asarray, compute(*arrays))
+
+        return jax.pure_callback(in_own_thread(host), shapes, *values, vmap_method="sequential")
     found, expected = derive.as_tuple(out), derive.as_tuple(shapes)
     if [o.dtype for o in found] != [s.dtype for s in expected]:
         raise RuntimeError(

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from torchlike._base.state import followed, no_grad, state
+from torchlike._base.threads import in_own_thread
 from torchlike._core.conversion.convert import copied_array
 from torchlike._core.tensor.mutation import enter, lend, store, write, write_silently
 from torchlike._core.tensor.tensor import Tensor, array_of, is_tensor, wrap
@@ -112,7 +113,7 @@ def _on_host(operator: Any, kernel: Callable, args: tuple, kwargs: dict) -> Any:
         return tuple(arrays)
 
     values = [array_of(leaves[i]) for i in places]
-    got = jax.pure_callback(host, tuple(shapes), *values, vmap_method="sequential")
+    got = jax.pure_callback(in_own_thread(host), tuple(shapes), *values, vmap_method="sequential")
     for i, value in zip(targets, got[len(made) :], strict=True):
         (write if operator.owner is None else write_silently)(leaves[i], value)  # else counted by who calls
     for i, value in zip(made, got, strict=False):

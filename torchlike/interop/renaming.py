@@ -16,6 +16,7 @@ MOVED = {
     (f"{OURS}.{module}", name): f"{OURS}{place and '.' + place}"
     for module, name, place in (
         ("_C._linalg", "*", "_C._linalg"),
+        ("_aten.python_dispatch", "enable_reentrant_dispatch", "overrides"),
         ("_base.dtypes", "*", ""),
         ("_base.device", "device", ""),
         ("_base.state", "*", "autograd.grad_mode"),

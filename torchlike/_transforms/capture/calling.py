@@ -20,6 +20,7 @@ from torchlike._core.tensor.storage import UNTRACKED
 from torchlike._core.tensor.tensor import Tensor, value_of, wrap
 from torchlike._executor.pending import Array, Pending
 from torchlike._executor.references import ONE, SHARING, TWO
+from torchlike._transforms.capture.given import join
 from torchlike._transforms.capture.outputs import Computed, Constant, New, OutputSpec, Same
 
 if TYPE_CHECKING:
@@ -331,8 +332,9 @@ def _give(w: Writer, program: Program) -> None:
     elif program.out_tree == flat:
         w.add(f"return ({', '.join(results)}{',' if results else ''})")
     else:
-        w.names.update(unflatten=jax.tree.unflatten, out_tree=program.out_tree)
-        w.add(f"return unflatten(out_tree, [{', '.join(results)}])")
+        w.names.update(unflatten=jax.tree.unflatten, out_tree=program.out_tree, join=join)
+        made = f"unflatten(out_tree, [{', '.join(results)}])"
+        w.add(f"return {made if program.out_joints is None else f'join({made}, {program.out_joints})'}")
 
 
 def _named(w: Writer, expressions: Sequence[str], prefix: str = "r") -> list[str]:

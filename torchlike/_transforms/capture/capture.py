@@ -28,7 +28,7 @@ from torchlike._core.tensor.views import View
 from torchlike._executor import immediate
 from torchlike._executor.spread import layout_of
 from torchlike._transforms.capture.boundary import explore
-from torchlike._transforms.capture.given import Given, join
+from torchlike._transforms.capture.given import Given, join, joints
 from torchlike._transforms.capture.kinds import marks
 from torchlike._transforms.capture.modes import Modes
 from torchlike._transforms.capture.mortal import is_mortal
@@ -241,7 +241,10 @@ class Trace:
         passed: dict[int, Any] = {i: Passed(n) for i, n in given.numbers.items()}
         if function is state.interpreter and getattr(function, "listener", None) is None:
             passed = {id(x): Outside(x) for x in containers(out) if function.was_read(x)} | passed
+        if function is state.interpreter:
+            passed |= function.anew(out)
         out_leaves, self.out_tree = flatten(out, passed)
+        self.out_joints = joints(out)
         self.effects = function.effects(out, given) if function is state.interpreter else None
         self.passes = any(isinstance(x, Passed) for x in out_leaves) or (
             self.effects is not None and self.effects.passes

@@ -127,7 +127,7 @@ class CompiledFunction:
         aliases = _aliases(leaves)
         modes = state.grad, state.inference, get_default_dtype(), state.autocast, state.active & AUTOCAST
         modes = *modes, state.overrides_off
-        joined = None if not kwargs and _are(leaves, args) else joints(args, kwargs)
+        joined = None if not kwargs and _are(leaves, args) else joints((args, kwargs))
         key = (tree, tuple(map(kind_of, leaves)), aliases, *modes, joined)
         try:
             return self._run(key, leaves, tree, args, kwargs)

@@ -48,14 +48,14 @@ def _same(a: Any, b: Any) -> bool:
     return a is b or (len(a) == len(b) and all([x is y for x, y in zip(a, b, strict=True)]))
 
 
-def joints(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[int, ...] | None:
-    """For each container of the arguments the first that is it; None if each is there once."""
-    found = [*map(id, containers((args, kwargs)))]
+def joints(x: Any) -> tuple[int, ...] | None:
+    """For each container of ``x``, the arguments or a result, the first that is it; None if each is there once."""
+    found = [*map(id, containers(x))]
     return None if len({*found}) == len(found) else tuple(map(found.index, found))
 
 
 def join(arguments: Any, pattern: tuple[int, ...]) -> Any:
-    """``arguments`` with one container where ``pattern``, of ``joints``, has one."""
+    """``arguments`` (or a result) with one container where ``pattern``, of ``joints``, has one."""
     found = containers(arguments)
     swaps = {id(c): found[k] for c, k in zip(found, pattern, strict=True) if found[k] is not c}
     return _swapped(arguments, swaps)

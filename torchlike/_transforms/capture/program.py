@@ -168,6 +168,7 @@ class Program:
         self.grad_writes = [(trace.grad_storages[id(s)], k) for s, k in writes if id(s) in trace.grad_storages]
         specs = {id(x): placed(x, places) for x in (*trace.result, *trace.kept)}  # one for each object
         self.result, self.out_tree = [specs[id(x)] for x in trace.result], trace.out_tree
+        self.out_joints = trace.out_joints
         self.kept, self.effects = [specs[id(x)] for x in trace.kept], trace.effects
         self.metas, self.sinks, self.freed = trace.metas, trace.sinks, trace.freed
         self.errors, self.failed = trace.errors, []

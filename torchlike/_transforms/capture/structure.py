@@ -83,6 +83,18 @@ class Fields(NamedTuple):
         return new
 
 
+class Attributes(NamedTuple):
+    """An object that is its class and its attributes, made without ``__init__``."""
+
+    cls: type
+    names: tuple
+
+    def make(self, parts: Any) -> Any:
+        new = object.__new__(self.cls)
+        object.__getattribute__(new, "__dict__").update(zip(self.names, parts, strict=True))
+        return new
+
+
 class Wrapped(NamedTuple):
     """A wrapper subclass: its class, the names of what it wraps, and what its class says beside."""
 
@@ -171,12 +183,15 @@ def parts(x: Any) -> Iterable[Any] | None:
     if not (isinstance(x, tuple | list | dict) or dataclasses.is_dataclass(cls)) or type(packed(x)) is not Node:
         return None
     if isinstance(x, dict):
-        return [*dict.values(x), *getattr(x, "__dict__", {}).values()]
+        return [*dict.values(x), *[v for k, v in getattr(x, "__dict__", {}).items() if not _is_item(x, k, v)]]
     return x if isinstance(x, tuple | list) else _fields(x)[1]
 
 
-def flatten(x: Any, passed: dict[int, Passed] | None = None) -> tuple[list[Any], Any]:
-    """(leaves, structure) of ``x``; ``jax.tree.unflatten`` undoes it. ``passed``: {id: the leaf that stands for it}."""
+def flatten(x: Any, passed: dict[int, Any] | None = None) -> tuple[list[Any], Any]:
+    """(leaves, structure) of ``x``; ``jax.tree.unflatten`` undoes it.
+
+    ``passed``: {id: the leaf that stands for it}, or the ``Attributes`` of an object that is a node.
+    """
     return jax.tree.flatten(packed(x, passed), is_leaf=_is_leaf)
 
 
@@ -204,13 +219,14 @@ def _structure(count: int) -> Any:
     return jax.tree.structure(((0,) * count, {}))
 
 
-def packed(x: Any, passed: dict[int, Passed] | None = None) -> Any:
+def packed(x: Any, passed: dict[int, Any] | None = None) -> Any:
     """``x`` with nodes for what jax would sort, or take for a leaf."""
     cls = type(x)
     if cls in _LEAVES:
         return x
     if passed and id(x) in passed:
-        return passed[id(x)]
+        found = passed[id(x)]
+        return Node([packed(v, passed) for v in vars(x).values()], found) if type(found) is Attributes else found
     if cls is tuple or cls is list:
         new = [packed(v, passed) for v in x]
         return x if all(map(_same, new, x)) else cls(new)
@@ -251,7 +267,7 @@ def _fields(x: Any) -> tuple[tuple[str, ...], list[Any]]:
     return names, [getattr(x, name, None) for name in names]
 
 
-def _packed_dict(x: dict[Any, Any], cls: type, passed: dict[int, Passed] | None) -> Any:
+def _packed_dict(x: dict[Any, Any], cls: type, passed: dict[int, Any] | None) -> Any:
     if cls is dict:
         if not _in_order(x) or not _NAMES.issuperset(map(type, x)):
             return Node([packed(v, passed) for v in x.values()], Items(dict, tuple(x), exact=exactly(x)))
@@ -263,13 +279,18 @@ def _packed_dict(x: dict[Any, Any], cls: type, passed: dict[int, Passed] | None)
         return cls((k, packed(v, passed)) for k, v in x.items())
     parts = [packed(v, passed) for v in dict.values(x)]
     attributes = getattr(x, "__dict__", {})
-    linked = tuple(k for k, v in attributes.items() if dict.get(x, k) is v and v is not None)
+    linked = tuple(k for k, v in attributes.items() if _is_item(x, k, v))
     others = tuple(k for k in attributes if k not in linked)
     parts += [packed(attributes[k], passed) for k in others]
     if cls is not collections.defaultdict and not any(map(_holds, parts)):
         return x
     keys = tuple(dict.keys(x))
     return Node(parts, Items(cls, keys, getattr(x, "default_factory", None), linked, others, exactly(keys)))
+
+
+def _is_item(x: dict[Any, Any], name: str, value: Any) -> bool:
+    """Whether an attribute of a dict is its item of that name, too."""
+    return dict.get(x, name) is value and value is not None
 
 
 def exactly(keys: Iterable[Any]) -> tuple[Any, ...]:

@@ -13,7 +13,7 @@ from torchlike._transforms.capture.recording import Unsupported
 from torchlike._transforms.interpreter.blocks import RETURN, finish
 from torchlike._transforms.interpreter.bytecode import REFUSED, decoded
 from torchlike._transforms.interpreter.instructions import NO_KWARGS, OPS
-from torchlike._transforms.interpreter.native import door
+from torchlike._transforms.interpreter.native import door, open_net
 from torchlike._transforms.interpreter.trust import own
 
 if TYPE_CHECKING:
@@ -126,7 +126,8 @@ class Loop:
             before, self.frame = self.frame, frame
             frame.back = before
             try:
-                kind, value = self.advance(frame)
+                with open_net():
+                    kind, value = self.advance(frame)
             finally:
                 self.frame, frame.back = before, None
             if kind is RETURN:

@@ -7,6 +7,7 @@ or a container of the arguments (``given``).
 
 from __future__ import annotations
 
+import abc
 import collections
 import dataclasses
 import enum
@@ -71,7 +72,8 @@ class Replay:
             elif isinstance(x, tuple | list | set | frozenset | collections.deque):
                 stack += x
             else:
-                stack += vars(x).values() if dataclasses.is_dataclass(x) and hasattr(x, "__dict__") else ()
+                simple = dataclasses.is_dataclass(x) or is_simple(x) and self._interpreter.is_made(x)
+                stack += vars(x).values() if simple and hasattr(x, "__dict__") else ()
         return found
 
     # -- values --------------------------------------------------------------------------------------
@@ -140,21 +142,13 @@ class Replay:
             how, parts = _dict(kind, x), [*x.keys(), *x.values()]
             if kind is collections.defaultdict and self._value(x.default_factory)[0] != "const":
                 self._refuse(x)
-        elif self._is_simple(x, kind):
+        elif is_simple(x) and not self._interpreter.is_made(kind):
             how, parts = _object(kind, tuple(vars(x))), list(vars(x).values())
         else:
             return self._refuse(x)
         self.builds.append((how, [self._value(v) for v in parts]))
         self._known[id(x)] = len(self.builds) - 1
         return "build", self._known[id(x)]
-
-    def _is_simple(self, x: Any, kind: Any) -> bool:
-        """Whether an object is its class and its attributes."""
-        if not kind.__flags__ & 1 << 9 or not hasattr(x, "__dict__") or kind.__new__ is not object.__new__:
-            return False
-        slots = [v for base in kind.__mro__ for v in vars(base).values() if type(v) is types.MemberDescriptorType]
-        finalized = hasattr(kind, "__del__") or issubclass(kind, BaseException)
-        return type(kind) is type and not slots and not finalized and not self._interpreter.is_made(kind)
 
     def take(self) -> list[Any]:
         """The tensors, which nobody keeps any more."""
@@ -181,6 +175,16 @@ class Replay:
             w.add(f"v{k} = {w.keep(how)}([{', '.join(map(source, parts))}])")
         for function, target, values in self.ops:
             w.add(f"{w.keep(function)}({', '.join([source(target), *map(source, values)])})")
+
+
+def is_simple(x: Any) -> bool:
+    """Whether an object is its class and its attributes."""
+    kind: Any = type(x)
+    if not kind.__flags__ & 1 << 9 or kind.__new__ is not object.__new__ or not kind.__dictoffset__:
+        return False
+    slots = [v for base in kind.__mro__ for v in vars(base).values() if type(v) is types.MemberDescriptorType]
+    finalized = hasattr(kind, "__del__") or issubclass(kind, BaseException)
+    return type(kind) in (type, abc.ABCMeta) and not slots and not finalized
 
 
 def _sequence(kind: Any, x: Any) -> Callable[..., Any]:

@@ -14,7 +14,7 @@ from torchlike._transforms.capture.cycles import remembered
 from torchlike._transforms.capture.given import Given
 from torchlike._transforms.capture.numbers import Number
 from torchlike._transforms.capture.recording import Unsupported
-from torchlike._transforms.capture.structure import flatten, is_wrapper, parts
+from torchlike._transforms.capture.structure import Attributes, flatten, is_wrapper, parts
 from torchlike._transforms.interpreter.bytecode import KNOWN
 from torchlike._transforms.interpreter.calls import Calls
 from torchlike._transforms.interpreter.changes import Again, Changes
@@ -24,7 +24,7 @@ from torchlike._transforms.interpreter.loop import Loop
 from torchlike._transforms.interpreter.objects import Objects
 from torchlike._transforms.interpreter.protocols import is_iterator
 from torchlike._transforms.interpreter.reads import Reads
-from torchlike._transforms.interpreter.replay import Replay
+from torchlike._transforms.interpreter.replay import Replay, is_simple
 from torchlike._transforms.interpreter.trust import PLAIN, own, trusted_class
 
 if TYPE_CHECKING:
@@ -155,7 +155,7 @@ class Interpreter(Loop, Calls, Classes, Objects, Changes, Live):
     def _check(self, out: Any) -> None:
         """Refuse results that a program would have to make anew in every call."""
         self._demand_known(out)
-        for x in flatten(out)[0]:
+        for x in flatten(out, self.anew(out))[0]:
             if id(x) in self.reads.weak:
                 raise Unsupported(f"returns a {type(x).__name__} of a weak reference, which a program would keep alive")
             if (
@@ -171,6 +171,30 @@ class Interpreter(Loop, Calls, Classes, Objects, Changes, Live):
                 if isinstance(x, Coroutine):
                     x.close()
                 raise Unsupported(f"returns a {type(x).__name__}, which a program does not make anew")
+
+    def anew(self, out: Any) -> dict[int, Attributes]:
+        """{id: how it is made} of the objects in a result that every call makes."""
+        found: dict[int, Attributes] = {}
+        within: dict[int, bool] = {}  # of each container and object whether it is part of such an object
+        self._look_for_objects(out, False, found, within)
+        return found
+
+    def _look_for_objects(self, x: Any, inside: bool, found: dict[int, Attributes], within: dict[int, bool]) -> None:
+        if type(x) in PLAIN or isinstance(x, Tensor | Number):
+            return
+        is_object = self.is_made(x) and is_simple(x)
+        held = vars(x).values() if is_object else parts(x)
+        if held is None:
+            return
+        if id(x) in within:
+            if is_object or inside or within[id(x)]:
+                raise Unsupported(f"returns a {type(x).__name__} that stands there twice")
+            return
+        within[id(x)] = inside
+        if is_object:
+            found[id(x)] = Attributes(type(x), tuple(vars(x)))
+        for value in held:
+            self._look_for_objects(value, inside or is_object, found, within)
 
     def _demand_known(self, x: Any) -> None:
         """Refuse containers of a class that the function has made, which is another one in every call."""
