@@ -182,7 +182,7 @@ class Interpreter(Loop, Calls, Classes, Objects, Changes, Live):
     def _look_for_objects(self, x: Any, inside: bool, found: dict[int, Attributes], within: dict[int, bool]) -> None:
         if type(x) in PLAIN or isinstance(x, Tensor | Number):
             return
-        is_object = self.is_made(x) and is_simple(x)
+        is_object = self.is_made(x) and is_simple(x) and id(x) not in self.given
         held = vars(x).values() if is_object else parts(x)
         if held is None:
             return
