@@ -125,6 +125,7 @@ def test_what_changes_before_the_backward_is_an_error_where_nodes_of_the_operato
 def refusals(t):
     """What is refused once the checks of good parameters are one kernel each."""
     D, found = t.distributions, []
+    D.Distribution.set_default_validate_args(True)  # others may have switched it off
     makers = {
         "simplex": (lambda x: D.Categorical(logits=t.zeros(2)).expand((1,)) and D.Dirichlet(x + 1).log_prob(x),
                     ([0.5, 0.5], [0.5, 0.6], [-0.5, 1.5])),

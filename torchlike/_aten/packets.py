@@ -124,7 +124,7 @@ class OpOverload:
             problem = _misfit(self._schema, args, kwargs, numbers=True)
             if problem is None:
                 raise
-            raise Misfit(problem) from None
+            raise misfit(problem) from None
         return tuple(out) if self._several and isinstance(out, tuple) else out  # without the names of public results
 
     def _listed(self, args: tuple) -> tuple:
@@ -201,7 +201,7 @@ class OpOverloadPacket:
         if fitting:
             return fitting[0](*args, **kwargs)
         problems = "\n\n".join([str(_misfit(o._schema, args, kwargs)) for o in overloads])
-        raise Misfit(f"Overloaded torch operator invoked from Python failed to match any schema:\n{problems}")
+        raise misfit(f"Overloaded torch operator invoked from Python failed to match any schema:\n{problems}")
 
     def __deepcopy__(self, memo: dict) -> "OpOverloadPacket":
         return self
@@ -227,8 +227,11 @@ def _fits(schema: FunctionSchema, args: tuple, kwargs: dict) -> bool:
     return _misfit(schema, args, kwargs) is None
 
 
-class Misfit(RuntimeError):
-    """Arguments that fit no schema of an operator."""
+def misfit(problem: str) -> RuntimeError:
+    """The error of arguments that fit no schema of an operator."""
+    error = RuntimeError(problem)
+    error.fits_none = True  # type: ignore[attr-defined]
+    return error
 
 
 def _misfit(schema: FunctionSchema, args: tuple, kwargs: dict, numbers: bool = False) -> str | None:

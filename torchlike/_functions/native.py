@@ -6,7 +6,7 @@ import math
 
 import torchlike._base.dtypes as dtypes
 from torchlike._aten.extra import factors_of
-from torchlike._aten.packets import Misfit, ops
+from torchlike._aten.packets import ops
 from torchlike._aten.source import SOURCE, Overload
 from torchlike._core.dispatch.dispatch import call
 from torchlike._core.dispatch.out import demand_as_many, put_exactly
@@ -74,8 +74,10 @@ def _typed(aten):
     def called(*args, **kwargs):
         try:
             return aten(*args, **kwargs)
-        except Misfit as problem:
-            raise TypeError(str(problem)) from None
+        except RuntimeError as problem:
+            if hasattr(problem, "fits_none"):
+                raise TypeError(str(problem)) from None
+            raise
 
     return called
 

@@ -468,6 +468,8 @@ def pad(input, pad, mode="constant", value=None):
     >>> torch.nn.functional.pad(torch.tensor([1, 2]), (1, 2))
     tensor([0, 1, 2, 0, 0])
     """
+    if not isinstance(input, Tensor):
+        raise TypeError(f"pad(): argument 'input' (position 1) must be Tensor, not {type(input).__name__}")
     sizes = arguments.as_ints("pad", "pad", pad)
     if len(sizes) % 2:
         raise RuntimeError(f"Padding length must be divisible by 2 (got {len(sizes)})")
