@@ -59,7 +59,8 @@ def _usual(data: Any, dtype: dtypes.dtype | None) -> np.ndarray | None:
             return np.array(data, np.float32)
         if dtype.is_floating_point:
             return _cast(np.array(data, np.float64), dtype)
-        return np.array(data, np.int64) if dtype is dtypes.int64 and float not in kinds else None
+        whole = dtype is dtypes.int64 and dtype.np == np.int64 and float not in kinds  # not while jax has 32 bits
+        return np.array(data, np.int64) if whole else None
     except OverflowError:
         return None
 
