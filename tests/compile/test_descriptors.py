@@ -1,5 +1,6 @@
 """What Python's classes compute and its standard library does: compiled functions are one program with it."""
 
+import bisect
 import collections
 import contextlib
 import copy
@@ -172,6 +173,9 @@ def _texts(t, x):
     return x + len(name) + len(string.Template("$a").substitute(a=12)) + len(textwrap.dedent(" a"))
 
 
+STEPS = (1, 2, 3)
+
+
 class Colour(enum.Enum):
     RED = 1
     BLUE = 2
@@ -179,6 +183,7 @@ class Colour(enum.Enum):
 
 PROGRAMS = {
     "heaps": _heap,
+    "bisections": lambda t, x: x + bisect.bisect(STEPS, 2) + bisect.bisect_left([1, 2, 3], 2),
     "counters": _counted,
     "defaults": _defaults,
     "caches": _cached,

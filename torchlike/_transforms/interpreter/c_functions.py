@@ -87,7 +87,7 @@ class CFunctions(Arrays):
             pure = asks in ("collections", "enum", "typing") or home(asks).partition(".")[0] == OURS
         if f is callable and not isinstance(args[0], type | Tensor) and not trust.trusted_class(type(args[0])):
             return self.in_class(type(args[0]), "__call__") is not MISSING
-        if f in _CHANGE_FIRST and args:
+        if f in _CHANGE_FIRST and args and base_of(args[0]) is not None:
             if not self.is_made(args[0]):
                 return self.change_first(f, args, kwargs)
             self.change(args[0], f"changes a {type(args[0]).__name__} ({f.__name__})")

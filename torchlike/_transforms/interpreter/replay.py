@@ -21,6 +21,7 @@ from torchlike._base.device import device
 from torchlike._base.dtypes import dtype
 from torchlike._core.tensor.tensor import Tensor
 from torchlike._transforms.capture.numbers import Number
+from torchlike._transforms.capture.structure import Attributes
 from torchlike._transforms.interpreter.trust import PLAIN
 
 if TYPE_CHECKING:
@@ -143,7 +144,7 @@ class Replay:
             if kind is collections.defaultdict and self._value(x.default_factory)[0] != "const":
                 self._refuse(x)
         elif is_simple(x) and not self._interpreter.is_made(kind):
-            how, parts = _object(kind, tuple(vars(x))), list(vars(x).values())
+            how, parts = Attributes(kind, tuple(vars(x))).make, list(vars(x).values())
         else:
             return self._refuse(x)
         self.builds.append((how, [self._value(v) for v in parts]))
@@ -200,14 +201,5 @@ def _dict(kind: Any, x: Any) -> Callable[..., Any]:
     def make(parts: Any) -> Any:
         pairs = zip(parts[:n], parts[n:], strict=True)
         return kind(pairs) if kind is not collections.defaultdict else kind(factory, pairs)
-
-    return make
-
-
-def _object(cls: type, names: Sequence[str]) -> Callable[..., Any]:
-    def make(parts: Any) -> Any:
-        new = object.__new__(cls)
-        object.__getattribute__(new, "__dict__").update(zip(names, parts, strict=True))
-        return new
 
     return make
