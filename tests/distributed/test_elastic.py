@@ -115,8 +115,8 @@ def test_machines_that_come_and_go():
 
 SCRIPT = """#!/bin/sh
 echo "rank $RANK of $WORLD_SIZE, machine $GROUP_RANK, attempt $TORCHELASTIC_RESTART_COUNT"
-if [ $RANK$TORCHELASTIC_RESTART_COUNT = 10 ]; then exit 3; fi
-if [ $RANK$TORCHELASTIC_RESTART_COUNT = 00 ]; then sleep 100; fi
+if [ $RANK$TORCHELASTIC_RESTART_COUNT = 10 ]; then until [ -e "$0.printed" ]; do sleep 0.1; done; exit 3; fi
+if [ $RANK$TORCHELASTIC_RESTART_COUNT = 00 ]; then touch "$0.printed"; exec sleep 100; fi
 """
 
 
@@ -134,8 +134,8 @@ def test_two_launchers(tmp_path):
         )
         for i in range(2)
     ]  # fmt: skip
-    for i, launcher in enumerate(launchers):
-        out, err = launcher.communicate(timeout=120)
+    said = [launcher.communicate(timeout=120) for launcher in launchers]
+    for i, (launcher, (out, err)) in enumerate(zip(launchers, said, strict=True)):
         assert launcher.returncode == 0, err[-3000:]
         assert out.splitlines() == [f"rank {i} of 2, machine {i}, attempt {attempt}" for attempt in range(2)]
         assert re.search(r"rank 1 .* ended with exit code 3; starting anew \(0 of 1 restarts left\)", err)
