@@ -39,6 +39,18 @@ CASES = {
     "mean": lambda t, x: x.sum(0) / x.size(0),
     "var": lambda t, x: (x.var(0), x.std(), t.var_mean(x, 0)[0], x.var(0, unbiased=False)),
     "standard": lambda t, x: (x - x.mean(0)) / (x.std(0) + 1),
+    "number first": lambda t, x: x.shape[0] * x + (x.shape[0] - x) / (x.shape[0] + x.abs()) - x.shape[0] / (1 + x * x),
+    "number first of integers": lambda t, x: (x.shape[0] // x.long().add(9), x.shape[0] % x.long().add(9)),
+    "number first, derived": lambda t, x: (-x.shape[0] * x, (x.shape[0] // 2) * x[0], x.numel() * x.sum()),
+    "number first, complex": lambda t, x: (1j * x.shape[0] * x).real,
+    "number first, low": lambda t, x: (x.shape[0] * x.half(), x.shape[0] - x.bfloat16(), x.shape[0] * x.int()),
+    "full": lambda t, x: (t.full((2,), x.shape[0]), t.full((2,), x.shape[0], dtype=t.float32)),
+    "new": lambda t, x: (x.new_full((1,), x.shape[0]), t.scalar_tensor(x.shape[0]), t.as_tensor(x.shape[0])),
+    "tensor": lambda t, x: (t.tensor(x.shape[0]), t.tensor([x.shape[0], 2.5])),
+    "tensor of a dtype": lambda t, x: t.tensor(x.shape[0], dtype=t.float32) * x,
+    "tensor of lists": lambda t, x: t.tensor([[x.shape[0], 3], [4, x.shape[0] * 2]]),
+    "filled": lambda t, x: (x.clone().fill_(x.shape[0]), x.masked_fill(x > 0, x.shape[0]), t.fill(x, x.shape[0])),
+    "filled in place": lambda t, x: x.clone().masked_fill_(x > 0, x.shape[0]),
 }
 
 
@@ -64,7 +76,10 @@ def test_values(name):
             np.testing.assert_allclose(a.double().numpy(), b.double().numpy(), rtol=1e-5, atol=1e-6)
 
 
-@pytest.mark.parametrize("name", ["div", "mul", "pow", "method", "derived", "positions", "mean", "var", "standard"])
+_SMOOTH = "div", "mul", "pow", "method", "derived", "positions", "mean", "var", "standard", "number first", "filled"
+
+
+@pytest.mark.parametrize("name", _SMOOTH)
 def test_gradients(name):
     run = _program(CASES[name]).module()
     for n in (2, 7):
@@ -78,7 +93,7 @@ def test_gradients(name):
 
 
 REFUSED = {
-    "number first": (lambda t, x: x.shape[0] * x, r"returns a dynamic length, or what it made.*`x \* n` for `n \* x`"),
+    "length": (lambda t, x: x.shape[0] * 2, "returns a dynamic length, or what it made of one"),
     "step": (lambda t, x: t.arange(0, 9, x.shape[0]), "step must be nonzero and known where a length is dynamic"),
     "no step": (lambda t, x: t.arange(0, x.shape[0], 0), "step must be nonzero and known"),
     "float": (lambda t, x: t.arange(0.5, x.shape[0]), "'start' must be int beside a dynamic length, not float"),

@@ -133,6 +133,8 @@ def _mask_fill(run, input, mask, value, number, tensor):
             value = move(value, input.device)
         return run(tensor, (input, mask, value), ())
     if not isinstance(value, bool | int | float | complex | np.generic):
+        if (known := arguments.known_number(value)) is not value:
+            return run(number, (input, mask, known), ())
         raise TypeError(
             f"masked_fill(): argument 'value' (position 3) must be a Number or a Tensor, not {type(value).__name__}"
         )

@@ -56,7 +56,7 @@ def _reflected(name, of_number, of_tensor, of_array=None):
         if of_array is not None and isinstance(other, np.ndarray):
             return of_array(self, other)
         known = known_number(other)
-        return NotImplemented if known is other else of_tensor(self, known)
+        return NotImplemented if known is other else of_number(self, known)
 
     reflected.__name__, reflected.__qualname__ = name, f"Tensor.{name}"
     setattr(Tensor, name, reflected)

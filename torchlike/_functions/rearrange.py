@@ -114,6 +114,8 @@ def _fill(run, self, value, number, tensor):
     if isinstance(value, bool | int | float | complex | np.generic):
         return run(number, (self, filling(self.dtype, value, self.shape)), ())
     if not isinstance(value, Tensor):
+        if (known := arguments.known_number(value)) is not value:
+            return run(number, (self, known), ())
         raise TypeError(
             f"fill_(): argument 'value' must be a Number or a Tensor of no dimensions, not {type(value).__name__}"
         )

@@ -8,6 +8,7 @@ too; jax's own operators, which keep no tape, refuse it there unless jax itself 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import jax
@@ -171,6 +172,18 @@ def _plain(t: Tensor, requires_grad: bool) -> Tensor:
     return t.requires_grad_() if requires_grad else t
 
 
+class _JaxArray:
+    """The method ``__jax_array__`` of tensors, for jax's functions.
+
+    Tensors lack it while lengths are symbols: a symbol on the left of an operator asks for it, and would compute.
+    """
+
+    def __get__(self, t: Tensor | None, cls: type) -> Any:
+        if state.capture is not None and state.capture.symbolic:
+            raise AttributeError("jax takes no tensor while torch.export traces with dynamic lengths: use tensor.jax()")
+        return _operand if t is None else partial(_operand, t)
+
+
 def _no_array(t: Tensor) -> Any:
     raise ValueError(
         f"jax takes an array here, not a tensor of shape {list(t.shape)}: use tensor.jax(), also for the result of a "
@@ -192,6 +205,6 @@ def refuse(cls: type, way_out: str) -> None:
 
 
 _types[Tensor] = _no_array
-Tensor.__jax_array__ = _operand  # type: ignore[method-assign]
+Tensor.__jax_array__ = _JaxArray()  # type: ignore[method-assign, assignment]
 Tensor.__numpy_dtype__ = property(lambda self: self.dtype.np)  # functions of jax ask for it before the value
 register(Tensor, _plain)

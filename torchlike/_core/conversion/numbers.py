@@ -53,6 +53,7 @@ def number_of(function: str, name: str, x: Any, position: int = 1) -> Any:
 
 def fill_of(function: str, x: Any) -> Any:
     """A Python number to fill a tensor with, or what jax traces in its place."""
+    x = arguments.known_number(x)
     if isinstance(x, Tensor) and not x._rg and not x.dim() and isinstance(value := value_of(x), Tracer):
         return value
     return number_of(function, "fill_value", x, 2)

@@ -6,11 +6,14 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+import jax.numpy as jnp
 import numpy as np
+from jax.export import is_symbolic_dim
 
 import torchlike._base.dtypes as dtypes
 from torchlike._base import float8
 from torchlike._base.promotion import promote_types
+from torchlike._base.state import state
 from torchlike._core.tensor.tensor import Tensor
 
 if TYPE_CHECKING:
@@ -20,8 +23,8 @@ _NUMBERS = frozenset((bool, int, float, complex))
 _REAL = frozenset((int, float))
 
 
-def host_array(data: Any, dtype: dtypes.dtype | None) -> np.ndarray:
-    """A numpy array of any accepted ``data``, of the inferred dtype unless one is given.
+def host_array(data: Any, dtype: dtypes.dtype | None) -> Any:
+    """A numpy array of any accepted ``data``, of the inferred dtype unless one is given; what jax traces of symbols.
 
     Raises:
         ValueError: sequences of unequal length, integers beyond 64 bits. TypeError: what is no number.
@@ -43,6 +46,9 @@ def host_array(data: Any, dtype: dtypes.dtype | None) -> np.ndarray:
     if stacked is not None:
         return stacked if dtype is None else _cast(stacked, dtype)
     shape, leaves = _flatten(data, 0)
+    if state.capture is not None and state.capture.symbolic and any(map(is_symbolic_dim, leaves)):
+        found = _numbers([0 if is_symbolic_dim(x) else x for x in leaves], dtype)[1]
+        return jnp.stack(list(map(jnp.asarray, leaves))).reshape(shape).astype((dtype or _common(found)).np)
     leaves, found = _numbers(leaves, dtype)
     return _filled(leaves, {type(x) for x in leaves}, dtype or _common(found)).reshape(shape)
 

@@ -112,9 +112,10 @@ class Capture(Overlay):
         argument: makes a tensor from outside, which a getter gives in every call, an argument of the program: gives
             what stands for it, None where that cannot be. None where programs have no such arguments.
         hosted: whether calls can draw from PyTorch's streams. samples: what they draw.
+        symbolic: whether lengths may be symbols of jax.
     """
 
-    hosted = True
+    hosted, symbolic = True, False
 
     def __init__(self, start: int) -> None:
         super().__init__()

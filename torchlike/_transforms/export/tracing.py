@@ -7,7 +7,8 @@ in plain numbers and texts that a file can hold.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import jax
@@ -53,6 +54,10 @@ class ExportCapture(Capture):
 
     portable = True
     hosted = False  # its program draws from the counter's stream, wherever it is loaded
+
+    def __init__(self, start: int, shapes: Iterable[Any]) -> None:
+        super().__init__(start)
+        self.symbolic = any(map(jax.export.is_symbolic_dim, chain.from_iterable(shapes)))
 
     def reads(self, t: Tensor) -> None:
         """What is read are tracers, which refuse."""
@@ -119,7 +124,7 @@ class ExportTrace:
         wanted: Wanted | None = None,
     ) -> None:
         self.leaves, self.state, self.wanted = leaves, state, wanted or Wanted((), (), [])
-        self.record = ExportCapture(nodes.next_sequence())
+        self.record = ExportCapture(nodes.next_sequence(), [x.shape for x in avals.values()])
         self.slots, self.places = [], {}
         self.order = [i for i, x in enumerate(leaves) if isinstance(x, Tensor)]
         inputs = [jax.ShapeDtypeStruct(x.shape, x.dtype) for x in map(value_of, state)]
@@ -246,10 +251,7 @@ class ExportTrace:
         if isinstance(x, tuple) and all(type(n) is int for n in x):
             return {"size": list(x)}
         if isinstance(x, jax.core.Tracer) or jax.export.is_symbolic_dim(x):
-            raise Unsupported(
-                "returns a dynamic length, or what it made of one as of a number; return tensors, and write `x * n` "
-                "for `n * x` where n is such a length, which jax computes"
-            )
+            raise Unsupported("returns a dynamic length, or what it made of one as of a number; return tensors")
         if not isinstance(x, _PLAIN):
             raise RuntimeError(
                 f"Found {type(x)} in output, which is not a known type: an exported program returns tensors, numbers, "
