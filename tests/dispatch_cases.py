@@ -368,3 +368,13 @@ REORDERED = [
     "net(B).sum().backward() # net=nn.TransformerEncoderLayer(4,2,8,dropout=0.,batch_first=True)",
     "torch.outer(xg[0],yg[0]).sum().backward()",
 ]
+
+# Backward passes from gradients that somebody holds, and derivatives of rarer operators; operators by name.
+DERIVATIVES = [
+    "(xg+yg).backward(x)",
+    "(xg-yg).backward(x)",
+    "(xg+bg[:4]).backward(x)",
+    "xg.clone().backward(x)",
+    "torch.addcmul(xg,yg,x,value=.5).backward(y)",
+    "xg.scatter_add(1,idx[None],yg[:1,:2]).backward(x)",
+]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from dispatch_cases import BACKWARD, FORWARD, NAMED, NETWORKS, RARER, REORDERED
+from dispatch_cases import BACKWARD, DERIVATIVES, FORWARD, NAMED, NETWORKS, RARER, REORDERED
 from dispatch_kit import same_calls
 
 
@@ -12,7 +12,7 @@ def test_calls_and_their_arguments(script):
     same_calls(script)
 
 
-@pytest.mark.parametrize("script", [*NAMED, *RARER])
+@pytest.mark.parametrize("script", [*NAMED, *RARER, *DERIVATIVES])
 def test_calls(script):
     same_calls(script, arguments=False)
 

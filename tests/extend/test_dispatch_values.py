@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from dispatch_cases import BACKWARD, FORWARD, NAMED, NETWORKS, RARER, REORDERED
+import torch
+from dispatch_cases import BACKWARD, DERIVATIVES, FORWARD, NAMED, NETWORKS, RARER, REORDERED
 from dispatch_kit import dispatch, world
 
 import torchlike
@@ -82,7 +83,7 @@ def collect(found: dict, name: str, value: object) -> None:
             collect(found, f"{name}.{n}", v)
 
 
-@pytest.mark.parametrize("script", [*FORWARD[::4], *NAMED, *BACKWARD[::2], *RARER, *NETWORKS, *REORDERED, *OTHERS])
+@pytest.mark.parametrize("script", [*FORWARD[::4], *NAMED, *BACKWARD[::2], *RARER, *DERIVATIVES, *NETWORKS, *REORDERED, *OTHERS])
 def test_a_mode_changes_nothing(script):
     if script.startswith("torch.empty") or "meta" in script:
         return
@@ -94,6 +95,28 @@ def test_a_mode_changes_nothing(script):
             assert facts == other_facts, name
         a, b = (np.asarray(t.resolve_conj().jax()) for t in (value, other))
         np.testing.assert_allclose(b, a, rtol=2e-4, atol=2e-5, err_msg=name)
+
+
+@pytest.mark.parametrize("t", [torch, torchlike])
+@pytest.mark.parametrize(("keeps", "script"), [(False, "o.backward(g)"), (True, "o.sum().backward()")])
+def test_a_gradient_that_somebody_holds_is_copied(t, keeps, script):
+    """So what they do to it later does not change ``.grad``."""
+
+    class Log(dispatch(t).TorchDispatchMode):
+        results: list = []
+
+        def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+            out = func(*args, **(kwargs or {}))
+            self.results.append((str(func), out if keeps else None))
+            return out
+
+    a, b, g = t.ones(2, requires_grad=True), t.ones(2, requires_grad=True), t.ones(2)
+    with Log() as log:
+        exec(script, {"o": a + b * 2, "g": g})
+    g.fill_(7.0)
+    assert (a.grad.tolist(), b.grad.tolist()) == ([1.0, 1.0], [2.0, 2.0])
+    assert [name for name, _ in log.results].count("aten.copy_.default") == 1 + keeps
+    log.results.clear()
 
 
 def test_the_kit_has_modes_of_both_libraries():

@@ -1,5 +1,6 @@
 """A backward that a ``__torch_dispatch__`` sees: gradients travel as tensors, each step as aten calls."""
 
+import sys
 from contextlib import nullcontext
 from heapq import heappop, heappush
 from itertools import repeat
@@ -47,12 +48,13 @@ class _Delayed:
 class ShownTask(engine._Task):
     """A backward pass through dispatch."""
 
-    __slots__ = ("holders",)
+    __slots__ = ("holders", "alone")
 
     def __init__(self, *given: Any) -> None:
         super().__init__(*given)
         self.create = True  # gradients are tensors
         self.holders: dict[int, int] = {}  # how many buffers hold a gradient
+        self.alone = False  # whether nobody else holds the first gradient of the node that runs
 
     def deliver(self, node: Any, nr: int, grad: Any) -> None:
         before = self.buffers.get(node)
@@ -96,6 +98,7 @@ class ShownTask(engine._Task):
                 self.awaited[target] -= 1
                 if not self.awaited[target]:
                     heappush(ready, (-target._seq, pushed, target))
+            pairs, grad = [], None  # what is held here would count as somebody else's
         self.node = None
 
     def _results(self, node: Any) -> Any:
@@ -106,6 +109,8 @@ class ShownTask(engine._Task):
             return repeat(None) if node._is_quiet() else self.step(node, [None] * node._arity) or repeat(None)
         for g in grads:
             self._count(g, -1)
+        g = None
+        self.alone = _references(grads) == _ALONE
         return self.step(node, grads) or repeat(None)
 
     def apply(self, node: Any, grads: list) -> Any:
@@ -148,9 +153,17 @@ class ShownTask(engine._Task):
 
     def _is_free(self, leaf: Any, grad: Any) -> bool:
         """Whether ``grad`` itself may become ``.grad``: it is dense, in the leaf's order, and nobody else's."""
-        if self.holders.get(id(grad), 0) > 0 or not is_dense(grad._layout):
+        if not self.alone or self.holders.get(id(grad), 0) > 0 or not is_dense(grad._layout):
             return False
         return tuple(grad.stride()) == tuple(leaf.stride()) or not is_dense(leaf._layout)
+
+
+def _references(grads: list) -> int:
+    """How many references there are to the first gradient."""
+    return sys.getrefcount(grads[0])
+
+
+_ALONE = _references([object()])
 
 
 def _saved(node: OpNode) -> list:
