@@ -96,6 +96,8 @@ def _summand(var: Any, makers: dict, plan: Any) -> Any:
     shape, at, sums = plan.outs[plan.diff[0]].shape, var, []
     while not isinstance(at, Literal) and at in makers and makers[at].primitive.name in _UNDONE:
         if makers[at].primitive.name == "reduce_sum":
+            if makers[at].invars[0].aval.shape != shape:
+                return var
             sums.append(makers[at].params["axes"])
         at = makers[at].invars[0]
     if isinstance(at, Literal) or at.aval.shape != shape or len(sums) != 1:
@@ -103,7 +105,8 @@ def _summand(var: Any, makers: dict, plan: Any) -> Any:
     lead = len(shape) - len(var.aval.shape)
     own = [n == 1 != shape[i + lead] for i, n in enumerate(var.aval.shape)]
     undone = tuple(range(lead)) + tuple(i + lead for i, alone in enumerate(own) if alone)
-    return at if tuple(sums[0]) == undone else var
+    long = [i for i in undone if shape[i] != 1]  # jax also sums over dimensions of length 1
+    return at if [i for i in sums[0] if shape[i] != 1] == long else var
 
 
 def _needed(var: Any, makers: dict, eqns: dict) -> None:
@@ -310,6 +313,8 @@ def expanded(grad: Any, shape: list[int]) -> Any:
 
 def summed(grad: Any, shape: list[int]) -> Any:
     """The sum of ``grad`` over the dimensions that were broadcast from ``shape``."""
+    if not shape:
+        return redispatch(_aten.sum.default, grad)
     lead = grad.ndim - len(shape)
     dims = list(range(lead)) + [i + lead for i, n in enumerate(shape) if n == 1 and grad.shape[i + lead] != 1]
     if dims:

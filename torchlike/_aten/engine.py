@@ -6,6 +6,7 @@ from heapq import heappop, heappush
 from itertools import repeat
 from typing import Any
 
+from torchlike._aten import parts
 from torchlike._aten import python_dispatch as layer
 from torchlike._aten.lower import GRADIENTS, MULTIPLIES, Later, redispatch
 from torchlike._aten.packets import ops
@@ -14,7 +15,7 @@ from torchlike._base.dtypes import FROM_NP
 from torchlike._base.layout import contiguous_strides, is_dense
 from torchlike._base.state import state
 from torchlike._core.autocast.layer import cast
-from torchlike._core.autograd import engine
+from torchlike._core.autograd import anomaly, engine
 from torchlike._core.autograd.operator_node import OpNode, absent
 from torchlike._core.dispatch.dispatch import call
 from torchlike._core.dispatch.inplace import CopySlices, demand_writable
@@ -84,7 +85,7 @@ class ShownTask(engine._Task):
                     self.capture(node, self.wanted[node], self.buffers.pop(node))
                 continue
             else:
-                pairs = list(zip(node._edges, self._results(node), strict=False))
+                pairs = self._results(node)
             for edge, grad in pairs:
                 if edge is None or edge[0] is None:
                     continue
@@ -101,17 +102,44 @@ class ShownTask(engine._Task):
             pairs, grad = [], None  # what is held here would count as somebody else's
         self.node = None
 
-    def _results(self, node: Any) -> Any:
+    def _results(self, node: Any) -> list:
+        """(edge, gradient) of all that the node leads to."""
         grads = self.buffers.pop(node, None)
         if self.needed is not None and node not in self.needed:
-            return repeat(None)
-        if grads is None:
-            return repeat(None) if node._is_quiet() else self.step(node, [None] * node._arity) or repeat(None)
+            got = None
+        elif grads is None:
+            got = None if node._is_quiet() else self.step(node, [None] * node._arity)
+        else:
+            self._left(grads)
+            pairs = self._parts(node, grads)
+            if pairs is not None:
+                return pairs
+            got = self.step(node, grads)
+        return list(zip(node._edges, got or repeat(None), strict=False))
+
+    def _left(self, grads: list) -> None:
+        """Note that these gradients have left their buffers."""
         for g in grads:
             self._count(g, -1)
         g = None
         self.alone = _references(grads) == _ALONE
-        return self.step(node, grads) or repeat(None)
+
+    def _parts(self, node: Any, grads: list) -> list | None:
+        """What leads to the nodes that stand for this one, if there are several; they are awaited from now on."""
+        simple = isinstance(node, OpNode) and not self.record and not node._ex and node not in self.wanted
+        pairs = parts.of(node, grads) if simple and not anomaly.current.enabled else None
+        if pairs is None:
+            return None
+        made = parts.nodes([edge[0] for edge, _ in pairs], node)
+        for edge in [e for n in made for e in n._edges if e is not None] + [edge for edge, _ in pairs]:
+            if edge[0] is not None:
+                self.awaited[edge[0]] = self.awaited.get(edge[0], 0) + 1
+        if self.needed is not None:
+            made.sort(key=lambda n: n._seq)
+            self.needed |= {n for n in made if any(e is not None and e[0] in self.needed for e in n._edges)}
+        if not self.keep:
+            node._release()
+        return pairs + [(edge, None) for edge in node._edges]
 
     def apply(self, node: Any, grads: list) -> Any:
         if state.levels:  # a formula's calls would pass the transforms by, which see the whole kernel
@@ -206,7 +234,8 @@ def _by_formula(node: OpNode, grads: list) -> list | None:
     plan = node.plan
     given = getattr(node, "given", None)
     known, gradients = GRADIENTS[0]
-    if plan.kernel is None and given is None or not known(plan, given):
+    passes = plan.kernel is None and given is None and plan.op.declaration.backward is None
+    if passes or not known(plan, given):
         return None
     grad, state.grad = state.grad, False
     try:

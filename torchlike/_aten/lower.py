@@ -108,6 +108,11 @@ def _calls(name: str, declared: Callable | None) -> Callable | None:
     return LOWERED.get(name) if declared is None else partial(declared, CALLS)
 
 
+def composition(op: Op) -> Callable | None:
+    """What makes an operator's results of other calls, which PyTorch records each by itself."""
+    return None if op.aten.calls is None else partial(op.aten.calls, CALLS)
+
+
 def call(op: Any, inputs: tuple, static: tuple) -> Any:
     """The results (a tensor or a tuple) of the calls that ``op`` stands for."""
     if not isinstance(op, Op):

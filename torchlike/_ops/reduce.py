@@ -34,6 +34,7 @@ def _sum(x, axes, keepdim):
 
 @reduction("sum(Tensor self, *, ScalarType? dtype=None) -> Tensor", dtype="bool_to_int", out="exact",
            vjp={"self": lambda grad: grad}, jvp="kernel", saved="self_sym_sizes",
+           backward={"self": (lambda grad, self_aval: aten.expand(grad, list(self_aval.shape)), {})},
            autocast={"cuda": "fp32"})  # fmt: skip
 def sum(self, dtype):
     """The sum of all elements, or over the dimensions ``dim``; ``keepdim`` leaves them with length 1.

@@ -47,13 +47,15 @@ def _reshaping(schema, prepare, node=None, variants="function method", saved="se
 
 
 view_ = _reshaping("view(Tensor(a) self, SymInt[] size) -> Tensor(a)",
-                   lambda t, size: _reshaped(g.view(t._layout, size)), variants="")  # fmt: skip
+                   lambda t, size: _reshaped(g.view(t._layout, size)), variants="",
+                   backward=lambda grad, shape, size: aten.view(grad, list(shape)))  # fmt: skip
 reshape_alias = _reshaping("_reshape_alias(Tensor(a) self, SymInt[] size) -> Tensor(a)",
                            lambda t, size: _reshaped(g.view(t._layout, size)), variants="",
                            aten="(Tensor(a) self, SymInt[] size, SymInt[] stride) -> Tensor(a)")  # fmt: skip
 unsafe_view = _reshaping("_unsafe_view(Tensor self, SymInt[] size) -> Tensor(a)",
                          lambda t, size: _reshaped(g.view(t._layout, size)),
                          node="UnsafeViewBackward", variants="",
+                         backward=lambda grad, shape, size: aten.view(grad, list(shape)),
                          aten="(Tensor self, SymInt[] size) -> Tensor")  # fmt: skip
 squeeze = _reshaping("squeeze(Tensor(a) self) -> Tensor(a)", lambda t: _reshaped(g.squeeze(t._layout)),
                      backward=lambda grad, shape: _unsqueezed(grad, shape, range(len(shape))))  # fmt: skip
@@ -97,7 +99,7 @@ def _prepare_t(t):
     return g.t(t._layout), (), ()
 
 
-@view("t(Tensor(a) self) -> Tensor(a)", prepare=_prepare_t, write=lambda value, new: new.T)
+@view("t(Tensor(a) self) -> Tensor(a)", prepare=_prepare_t, backward=lambda grad, shape: aten.t(grad), write=lambda value, new: new.T)
 def t(self):
     """The transpose of a matrix (a vector or scalar is itself); a view."""
     return self.T
