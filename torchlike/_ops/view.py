@@ -99,7 +99,8 @@ def _prepare_t(t):
     return g.t(t._layout), (), ()
 
 
-@view("t(Tensor(a) self) -> Tensor(a)", prepare=_prepare_t, backward=lambda grad, shape: aten.t(grad), write=lambda value, new: new.T)
+@view("t(Tensor(a) self) -> Tensor(a)", prepare=_prepare_t, backward=lambda grad, shape: aten.t(grad),
+      write=lambda value, new: new.T)  # fmt: skip
 def t(self):
     """The transpose of a matrix (a vector or scalar is itself); a view."""
     return self.T
