@@ -9,6 +9,7 @@ from compile_kit import data, numbers, same
 
 import torchlike as torch
 from torchlike import nn
+from torchlike._transforms.capture import packing
 from torchlike._transforms.capture import program as programs
 
 
@@ -22,7 +23,7 @@ def way(request, monkeypatch):
 class Interrupt:
     """Raises KeyboardInterrupt before instruction number ``at`` of the code that is written for programs, or later."""
 
-    def __init__(self, at, again=0, files=("<torchlike program>",)):
+    def __init__(self, at, again=0, files=("<torchlike program>", "packing.py")):
         self.at, self.again, self.files, self.raised = at, again, files, 0
 
     def __call__(self, frame, event, argument):
@@ -78,7 +79,7 @@ def after(calls, step):
     return step
 
 
-def interrupted_everywhere(again=0, files=("<torchlike program>",)):
+def interrupted_everywhere(again=0, files=("<torchlike program>", "packing.py")):
     """(the state before a call, those after interruptions of it, one for each instruction)."""
     step, states = after(2, Step()), []
     [(_, program)] = [pair for found in step.run.programs.values() for pair in found]
@@ -114,6 +115,28 @@ def kinds(before, states):
 def test_between_any_two_instructions(again):
     untouched, finished = kinds(*interrupted_everywhere(again))
     assert untouched and finished
+
+
+def test_call_after_call(monkeypatch):
+    """Nobody looks at the numbers in between: a program that does not overwrite them has one array of them."""
+    monkeypatch.setattr(packing, "_WARM", 0)
+    monkeypatch.setattr(packing, "_LOST", 10**6)
+    step, plain, at, finished = after(2, Step()), after(2, Step(compiled=False)), 0, False
+    while not finished:
+        at, version = at + 1, step.count._version
+        try:
+            with Interrupt(at):
+                step.run(data(2, 4, 3))
+            finished = True
+        except KeyboardInterrupt:
+            pass
+        if step.count._version > version:  # by more than one where a write was done again
+            plain.run(data(2, 4, 3))
+        if at % 16 == 0 or finished:
+            for found, wanted in zip(step.state(), plain.state(), strict=True):
+                torch.testing.assert_close(found, wanted, rtol=1e-3, atol=1e-4)
+        step.run(data(3, 4, 3)), plain.run(data(3, 4, 3))
+    assert at > 100
 
 
 def test_while_other_threads_may_look():

@@ -14,6 +14,7 @@ overwrite the new one asks ``shared``.
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import starmap
 from sys import getrefcount
 from typing import Any
 
@@ -68,6 +69,23 @@ def in_variable() -> int:
     return getrefcount(value)
 
 
+def in_call() -> int:
+    """The same of a value that a slot, two lists and the arguments of ``starmap`` hold; ``map`` counts the second."""
+    holder, others, values = _Holder(), [], [object()]
+    holder.value, pieces = values[0], [values[0]]
+
+    def count() -> int:
+        return next(starmap(lambda *given: max(map(getrefcount, pieces)), [values]))
+
+    def hold() -> list[Any]:
+        others.append(holder.value)
+        return others
+
+    alone, shared = count(), (hold(), count())[1]
+    others.clear()
+    return _believed(alone, shared, count())
+
+
 def _believed(alone: int, shared: int, again: int) -> int:
     return alone if alone == again == shared - 1 else 0
 
@@ -76,6 +94,7 @@ ONE = in_list()  # holder, for map(getrefcount, values)
 TWO = ONE and ONE + 1
 SLOT = in_slot()  # holds it alone, for getrefcount(holder.value)
 KNOWN = in_slot_and_variable()  # a slot holds it, and a variable, for getrefcount(variable)
+IN_CALL = in_call()  # a slot and two lists hold it, one of them given to starmap, for map(getrefcount, the other one)
 VARIABLE = in_variable()  # a variable holds it alone, for getrefcount(variable)
 
 SHARING: list[bool] = []  # not empty once arrays have had a piece in common

@@ -22,6 +22,7 @@ from torchlike._executor.pending import Array, Pending
 from torchlike._executor.references import ONE, SHARING, TWO
 from torchlike._transforms.capture.given import join
 from torchlike._transforms.capture.outputs import Computed, Constant, New, OutputSpec, Same
+from torchlike._transforms.capture.packing import Packed
 
 if TYPE_CHECKING:
     from torchlike._core.tensor.storage import Storage
@@ -89,7 +90,7 @@ def straight(program: Program, concurrent: bool) -> Callable[..., Any]:
 
     ``concurrent``: whether other threads may look meanwhile, for whom there are tokens.
     """
-    w = _writer(program)
+    w = _writer(program, concurrent)
     _begin(w, program)
     _gather(w, program)
     w.add("kept = []")
@@ -113,7 +114,7 @@ def ahead(program: Program, hold: Callable[[], bool], concurrent: bool) -> Calla
 
     See Note [Ahead] in :mod:`program`.
     """
-    w, lent = _writer(program), program.fixed[: program.lent] if concurrent else []
+    w, lent = _writer(program, concurrent), program.fixed[: program.lent] if concurrent else []
     w.names.update(
         Stale=Stale, hold=hold, holds=program.holds, united=program.united, numbers_now=program.numbers,
         examine=program.examine,
@@ -165,11 +166,11 @@ def _launch(program: Program) -> str:
     return f"map(direct.collect, map(direct.execute, [values])) if direct.takes(values) else {usual}"
 
 
-def _writer(program: Program) -> Writer:
-    w = Writer()
+def _writer(program: Program, concurrent: bool) -> Writer:
+    w, packing = Writer(), None if concurrent else program.packing
     w.names.update(
         value_of=value_of, write=write, wrap=wrap, Array=Array, Maker=OutputSpec, UNTRACKED=UNTRACKED,
-        getrefcount=getrefcount, early=program.early, direct=program.direct,
+        getrefcount=getrefcount, early=packing or program.early, direct=program.direct,
         tokens=program.tokens, recover=program.recover, unshare=program.unshare, redeem=program.redeem,
         history=program.history, failed=program.failed, ready=ready, ONE=ONE, TWO=TWO, SHARING=SHARING,
         islice=islice, starmap=starmap, Pending=Pending, Unsettled=Unsettled,
@@ -268,6 +269,9 @@ def _compute(w: Writer, program: Program, concurrent: bool) -> None:
 
 def _leave(w: Writer, program: Program, concurrent: bool) -> None:
     """What the call changes outside."""
+    if program.packing is not None and not concurrent:
+        w.names.update(Packed=Packed, commit=program.packing.commit)
+        w.add("if outs.__class__ is Packed:", "    commit(outs)")
     _write(w, program.writes)
     if program.lent and concurrent:
         w.add("if max(map(getrefcount, tokens)) > ONE:", "    redeem(outs)")

@@ -62,6 +62,7 @@ from torchlike._transforms.capture.capture import ANY
 from torchlike._transforms.capture.cycles import unreachable
 from torchlike._transforms.capture.numbers import Numbers
 from torchlike._transforms.capture.outputs import New, placed
+from torchlike._transforms.capture.packing import Packed, Packing, packs
 from torchlike._transforms.capture.recording import Unsupported
 from torchlike._transforms.capture.split import bind, calls_host, constraint_of, split, used, with_outputs
 from torchlike._transforms.capture.structure import containers
@@ -101,6 +102,7 @@ class Program:
         adding: what is held by all that add to ``.grad``, if the program does.
         effects, kept: what it does to Python objects, or None, and how the tensors are made that it gives them.
         again: whether it may run again; else only for the call that was traced.
+        packing: runs it where it is the one thread, with what it replaces as one array; or None. See Note [Packing].
         direct: how its executable is called where ``early`` need not be asked; None for programs of few inputs.
         hold: the guards that are asked while it computes, or None. wasted: how often they did not hold then.
     """
@@ -214,6 +216,7 @@ class Program:
 
         self.calls_host = axis is not None or calls_host(early)
         self.direct: Direct | None = None
+        self.packing: Packing | None = None
         self.owned = {id(s) for s in self.fixed}
         values = [settled(s.value) for s in self.fixed[: len(self.replaced)]]
         self.lent = 0 if self.calls_host or set(map(type, values)) - {Array} else len(values)
@@ -224,6 +227,7 @@ class Program:
             self.early = together.spread(program, axis)
             return
         self.early = self._jitted(program, self.donated)
+        self._pack(program, early.outvars)
         if len(left) >= _MANY and not self.calls_host:
             self.direct = Direct(self.early)
         if stays():
@@ -267,6 +271,13 @@ class Program:
 
         if away or not all_inside:
             self._around(there)
+
+    def _pack(self, program: Callable[..., Any], outs: Sequence[Any]) -> None:
+        """Let what it replaces be one array, if it is small enough for that to pay; see Note [Packing]."""
+        replaced = self.fixed[: self.lent]
+        kinds = [v.aval for v in outs[: self.lent]]
+        if self.small and self.lent and not stays() and packs([settled(s.value) for s in replaced], kinds):
+            self.packing = Packing(program, lambda packed: self._jitted(packed, 0), self.early, replaced)
 
     def _jitted(self, program: Callable[..., Any], donated: int) -> Any:
         """``program`` as jax compiles it, which gives the memory of its first ``donated`` inputs to its results."""
@@ -423,6 +434,8 @@ class Program:
         """Write what a program has computed."""
         if self.finish is None:
             self.finish = finishing(self)
+        if outs.__class__ is Packed:
+            self.packing.commit(outs)  # type: ignore[union-attr, arg-type]
         self.finish(outs, leaves)
         if self.errors:
             self.failed.append(outs[self.flags])
