@@ -1,12 +1,13 @@
 """Dispatch as a layer: each kind of operator call shown as aten calls, and recorded around what they returned."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 from torchlike._aten import lower
 from torchlike._aten import python_dispatch as layer
 from torchlike._aten.packets import ops
+from torchlike._base.state import DISPATCH as DISPATCH_BIT
 from torchlike._base.state import below_autograd, state
 from torchlike._core.autograd import node as nodes
 from torchlike._core.autograd import operator_node
@@ -263,6 +264,64 @@ def _out(call: Call) -> tuple:
 
 
 _SHOWN = {"new": _new, "view": _view, "views": _views, "inplace": _inplace, "out": _out}
+
+
+# -- functions ---------------------------------------------------------------------------------------------------------
+
+
+def _whole(name: str, function: Callable, args: tuple, kwargs: dict) -> Any:
+    """The results of a function that is shown as one call, with the history that its own calls have."""
+    func = _closest(getattr(ops.aten, name), args, kwargs) if state.active == DISPATCH_BIT else None
+    inputs = list(layer.leaves((*args, *kwargs.values())))
+    records = state.grad and any(t.requires_grad for t in inputs)
+    if func is None or records and any(type(t) not in KIND for t in inputs):
+        return function(*args, **kwargs)
+    found: list = []
+
+    def compute(*given: Any, **named: Any) -> Any:
+        same = [x is y for x, y in zip(layer.leaves((*given, *named.values())), inputs, strict=False)]
+        if not records or len(same) != len(inputs) or not all(same):
+            return function(*given, **named)
+        with _recording():
+            found.append(function(*args, **kwargs))
+        return _without_history(found[0])
+
+    with below_autograd():
+        out = layer.invoke_with(compute, func, *layer.normalised(func, args, kwargs))
+    if not records:
+        return tuple(out) if isinstance(out, list) else out
+    if not found:
+        with layer.modes_set_to(()):
+            found.append(function(*args, **kwargs))
+    for t, like in zip(layer.leaves((out,)), layer.leaves(found), strict=True):
+        if t._storage is not like._storage:
+            like._storage, like._view, like._cache, like._vc = t._storage, t._view, None, t._vc
+    return found[0]
+
+
+def _closest(packet: Any, args: tuple, kwargs: dict) -> Any:
+    """The overload that takes most of the tensors as such: they may stand for numbers, too."""
+    tensors = lambda o: sum("Tensor" in str(a.type) for a in o._schema.arguments[: len(args)])  # noqa: E731
+    return max(packet.fitting(args, kwargs), key=tensors, default=None)
+
+
+@contextmanager
+def _recording() -> Iterator[None]:
+    """Within a kernel, a run of calls as if it were outside."""
+    before = state.grad, state.dispatch_grad, layer.set_depth(0)
+    state.grad, state.dispatch_grad = True, None
+    try:
+        yield
+    finally:
+        state.grad, state.dispatch_grad, _ = before
+        layer.set_depth(before[-1])
+
+
+def _without_history(out: Any) -> Any:
+    return alias(out) if isinstance(out, Tensor) else [_without_history(t) for t in out]
+
+
+DISPATCH.whole = _whole
 
 
 # -- detach ----------------------------------------------------------------------------------------------------------

@@ -197,11 +197,15 @@ class OpOverloadPacket:
         if doors.armed and (found := _strangers(args, kwargs)):
             return overrides.hand_over(self, found, args, kwargs, str(self))
         overloads = self.op_overloads
-        fitting = overloads if len(overloads) == 1 else [o for o in overloads if _fits(o._schema, args, kwargs)]
+        fitting = overloads if len(overloads) == 1 else self.fitting(args, kwargs)
         if fitting:
             return fitting[0](*args, **kwargs)
         problems = "\n\n".join([str(_misfit(o._schema, args, kwargs)) for o in overloads])
         raise misfit(f"Overloaded torch operator invoked from Python failed to match any schema:\n{problems}")
+
+    def fitting(self, args: tuple, kwargs: dict) -> list[OpOverload]:
+        """The overloads that a call with these arguments can be of."""
+        return [o for o in self.op_overloads if _fits(o._schema, args, kwargs)]
 
     def __deepcopy__(self, memo: dict) -> "OpOverloadPacket":
         return self

@@ -3,6 +3,7 @@
 import torchlike._base.dtypes as dtypes
 from torchlike._core.conversion.factories import into
 from torchlike._core.dispatch.dispatch import call
+from torchlike._core.dispatch.observers import one_call
 from torchlike._core.dispatch.out import demand_as_many, demand_fits
 from torchlike._core.tensor.arguments import as_ints, bools, named_results, no_tensor
 from torchlike._core.tensor.tensor import Tensor, value_of
@@ -94,6 +95,7 @@ def _counted(points, edges, weight, density):
 
 
 @both("histogram")
+@one_call(results=_RESULT)
 def histogram(input, bins=100, *, range=None, weight=None, density=False, out=None):
     """(hist, bin_edges): how many elements, or the sum of whose weights, fall into each bin.
 

@@ -25,7 +25,7 @@ from torchlike._core.conversion.numbers import fitting
 from torchlike._core.dispatch.dispatch import call
 from torchlike._core.dispatch.expanded import fill_inplace
 from torchlike._core.dispatch.inplace import call_inplace
-from torchlike._core.dispatch.observers import redispatch, watched
+from torchlike._core.dispatch.observers import one_call, redispatch, watched
 from torchlike._core.dispatch.out import call_out, demand_fits, put_exactly
 from torchlike._core.dispatch.out import put as put_out
 from torchlike._core.tensor import arguments
@@ -406,12 +406,14 @@ def _replaced(name, input, src, cut):
 
 
 @both()
+@one_call()
 def select_scatter(input, src, dim, index):
     """A copy of ``input`` with ``src`` in place of ``input.select(dim, index)``."""
     return _replaced("select_scatter", input, src, lambda x: x.select(dim, index))
 
 
 @both()
+@one_call()
 def slice_scatter(input, src, dim=0, start=None, end=None, step=1, *, out=None):
     """A copy of ``input`` with ``src`` in place of a slice along ``dim``."""
     dim = dims.wrap_dim(dim, input.ndim)
@@ -424,12 +426,14 @@ def slice_scatter(input, src, dim=0, start=None, end=None, step=1, *, out=None):
 
 
 @both()
+@one_call()
 def diagonal_scatter(input, src, offset=0, dim1=0, dim2=1):
     """A copy of ``input`` with ``src`` in place of a diagonal."""
     return _replaced("diagonal_scatter", input, src, lambda x: Tensor.diagonal(x, offset, dim1, dim2))
 
 
 @both()
+@one_call()
 def as_strided_scatter(input, src, size, stride, storage_offset=None):
     """A copy of ``input`` with ``src`` in place of ``input.as_strided(size, stride, storage_offset)``."""
     return _replaced("as_strided_scatter", input, src, lambda x: Tensor.as_strided(x, size, stride, storage_offset))

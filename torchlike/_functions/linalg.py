@@ -12,6 +12,7 @@ from torchlike._base.state import state
 from torchlike._core.autocast.composite import in_float32_off_cpu, in_float32_on_cpu
 from torchlike._core.dispatch.bind import front
 from torchlike._core.dispatch.dispatch import call
+from torchlike._core.dispatch.observers import one_call
 from torchlike._core.dispatch.out import demand_as_many, demand_castable, demand_dtype, demand_fits
 from torchlike._core.tensor import arguments
 from torchlike._core.tensor.arguments import as_str, bools
@@ -412,6 +413,7 @@ def _lu(self, pivot=True, get_infos=False):
 
 
 @both()
+@one_call()
 def dist(input, other, p=2):
     """The ``p``-norm of the difference of two tensors, which are broadcast.
 

@@ -9,6 +9,7 @@ from torchlike._aten.extra import factors_of
 from torchlike._aten.packets import ops
 from torchlike._aten.source import SOURCE, Overload
 from torchlike._core.dispatch.dispatch import call
+from torchlike._core.dispatch.observers import one_call
 from torchlike._core.dispatch.out import demand_as_many, put_exactly
 from torchlike._core.tensor.arguments import as_float, bools
 from torchlike._decl.op import REGISTRY
@@ -89,6 +90,7 @@ _THREE = "-> (Tensor, Tensor, Tensor)"
 
 
 @function("native_batch_norm")
+@one_call()
 def native_batch_norm(input, weight, bias, running_mean, running_var, training, momentum, eps, *, out=None):
     """(normalized, mean, 1 / sqrt(variance + eps)) of a batch [N, C, ...]; the running statistics move towards them.
 
@@ -112,6 +114,7 @@ def native_batch_norm(input, weight, bias, running_mean, running_var, training, 
     f"float momentum, float eps) {_THREE}",
     public=False,
 )
+@one_call("_native_batch_norm_legit")
 def _legit(input, weight, bias, running_mean, running_var, training, momentum, eps):
     return native_batch_norm(input, weight, bias, running_mean, running_var, training, momentum, eps)
 
@@ -119,6 +122,7 @@ def _legit(input, weight, bias, running_mean, running_var, training, momentum, e
 @native(
     f"_native_batch_norm_legit.no_stats({_AFFINE}, bool training, float momentum, float eps) {_THREE}", public=False
 )
+@one_call("_native_batch_norm_legit")
 def _no_statistics(input, weight, bias, training, momentum, eps):
     return native_batch_norm(input, weight, bias, None, None, training, momentum, eps)
 
@@ -135,6 +139,7 @@ def _native_batch_norm_legit(input, weight, bias, *rest, out=None, **named):
     f"_native_batch_norm_legit_no_training({_AFFINE}, Tensor running_mean, Tensor running_var, float momentum, "
     f"float eps) {_THREE}"
 )
+@one_call()
 def _native_batch_norm_legit_no_training(input, weight, bias, running_mean, running_var, momentum, eps):
     """:func:`native_batch_norm` without training."""
     return native_batch_norm(input, weight, bias, running_mean, running_var, False, momentum, eps)
@@ -145,6 +150,7 @@ def _native_batch_norm_legit_no_training(input, weight, bias, running_mean, runn
     "-> (Tensor, Tensor, Tensor, Tensor)",
     public=False,
 )
+@one_call()
 def _batch_norm_with_update(input, weight, bias, running_mean, running_var, momentum, eps):
     results = native_batch_norm(input, weight, bias, running_mean, running_var, True, momentum, eps)
     return *results, input.new_empty((0,), dtype=dtypes.uint8)
@@ -164,6 +170,7 @@ def native_layer_norm(input, normalized_shape, weight, bias, eps):
 
 
 @function("native_group_norm")
+@one_call()
 def native_group_norm(input, weight, bias, N, C, HxW, group, eps):
     """(normalized, mean, 1 / sqrt(variance + eps)) over groups of the ``C`` channels of [N, C, ...].
 
@@ -245,6 +252,7 @@ for _mode in ("bilinear", "bicubic", "lanczos"):
 
 
 @native("_unsafe_masked_index(Tensor self, Tensor mask, Tensor?[] indices, Scalar fill) -> Tensor")
+@one_call()
 def _unsafe_masked_index(input, mask, indices, fill):
     """``input[indices]`` where the mask is True, elsewhere ``fill``; no index is checked."""
     taken = input[_clamped(input, indices)]
@@ -252,6 +260,7 @@ def _unsafe_masked_index(input, mask, indices, fill):
 
 
 @native("_unsafe_masked_index_put_accumulate(Tensor self, Tensor mask, Tensor?[] indices, Tensor values) -> Tensor")
+@one_call()
 def _unsafe_masked_index_put_accumulate(input, mask, indices, values):
     """``input`` with the ``values`` where the mask is True added at the ``indices``; no index is checked."""
     values = values.masked_fill(~mask, 0)

@@ -13,7 +13,7 @@ from torchlike._core.conversion.convert import place
 from torchlike._core.conversion.factories import checked_size
 from torchlike._core.conversion.storages import of_storage
 from torchlike._core.dispatch.inplace import demand_rebasable, demand_writable
-from torchlike._core.dispatch.observers import announced, redispatch, subclassed, watched
+from torchlike._core.dispatch.observers import announced, one_call, redispatch, subclassed, watched, whole
 from torchlike._core.dispatch.resizing import grows
 from torchlike._core.dispatch.resizing import resize as resizing
 from torchlike._core.dispatch.view_calls import call_view
@@ -245,6 +245,12 @@ def resize_as_(self, other, memory_format=None):
         return self.resize_as_sparse_(other)
     if memory_format is preserve_format:
         memory_format = format_of(other)
+    if self.requires_grad:
+        return Tensor.resize_(self, tuple(other.shape), memory_format=memory_format)
+    return whole("resize_as_", _resized_as, self, other, memory_format=memory_format)
+
+
+def _resized_as(self, other, *, memory_format=None):
     return Tensor.resize_(self, tuple(other.shape), memory_format=memory_format)
 
 
@@ -340,6 +346,7 @@ def _untied(op, parts):
 
 
 @both()
+@one_call()
 def unsafe_split(input, split_size, dim=0):
     """As ``split``, for parts that will be changed in place: the history does not know that they share memory."""
     return _untied("UnsafeSplitBackward0", Tensor.split(input, split_size, dim))
@@ -348,10 +355,13 @@ def unsafe_split(input, split_size, dim=0):
 @both()
 def unsafe_chunk(input, chunks, dim=0):
     """As ``chunk``, with parts as those of :func:`unsafe_split`."""
+    if state.dispatch_modes and (n := input.shape[dim]) and chunks > 0:
+        return unsafe_split(input, -(-n // chunks), dim)
     return _untied("UnsafeSplitBackward0", Tensor.chunk(input, chunks, dim))
 
 
 @both()
+@one_call()
 def unsafe_split_with_sizes(input, split_sizes, dim=0):
     """As ``split_with_sizes``, with parts as those of :func:`unsafe_split`."""
     return _untied("UnsafeSplitWithSizesBackward0", input.split_with_sizes(split_sizes, dim))

@@ -110,6 +110,7 @@ class DispatchLayer(Layer):
         has: ``has(cls)``, whether tensors of a class have a ``__torch_dispatch__``: they come here with no bit set.
         takes: ``takes(cls)``, as ``has``, where that is not switched off.
         show: ``show(name, args, kwargs)``, the result of an aten call by the modes and subclasses.
+        whole: ``whole(name, function, args, kwargs)``, the results of a function as those of one aten call.
         announce: ``announce(name, tensor, *args)``, a context for a change in place, which is shown to the modes.
         detach: ``detach(tensor)``, as a ``__torch_dispatch__`` gives it, None if none sees it.
         intercept: ``intercept(overload, args, kwargs)``, a call of a ``torch.ops`` object.
@@ -117,7 +118,7 @@ class DispatchLayer(Layer):
         wrappers: how many tensors and nodes a backward may meet whose classes have a ``__torch_dispatch__``.
     """
 
-    __slots__ = ("announce", "detach", "has", "intercept", "show", "takes", "task", "wrappers")
+    __slots__ = ("announce", "detach", "has", "intercept", "show", "takes", "task", "whole", "wrappers")
 
     def __init__(self) -> None:
         super().__init__("__torch_dispatch__", flags.DISPATCH, switches=False, outputs=True)
@@ -127,6 +128,7 @@ class DispatchLayer(Layer):
         self.intercept: Callable[[Any, tuple, dict], Any] = lambda func, args, kwargs: func._op(*args, **kwargs)
         self.task: Callable[[], Any] = lambda: None
         self.show: Any = None
+        self.whole: Any = None
         self.announce: Any = None
         self.wrappers = 0
 

@@ -4,7 +4,10 @@ Callers ask ``state.dispatch_modes`` first (and, given a tensor, whether it is a
 they pay for that alone.
 """
 
+from collections.abc import Callable
 from contextlib import nullcontext
+from functools import wraps
+from inspect import signature
 from typing import Any
 
 from torchlike._base import device as devices
@@ -33,6 +36,37 @@ def flagged(t: Any, requires_grad: bool) -> Any:
     return t
 
 
+def one_call(name: str = "", results: Any = None) -> Callable[[Callable], Callable]:
+    """A decorator: what a function calls is one call to modes, of the aten operator ``name`` (its own by default).
+
+    Its parameters are those of the operator, in their order. ``results``: the class of its tuple, if that has names.
+    """
+
+    def decorate(function: Callable) -> Callable:
+        order = signature(function)
+
+        @wraps(function)
+        def shown(*args: Any, **kwargs: Any) -> Any:
+            if not state.dispatch_modes or kwargs.get("out") is not None:
+                return function(*args, **kwargs)
+            try:
+                bound = order.bind(*args, **kwargs)
+            except TypeError:
+                return function(*args, **kwargs)
+            bound.arguments.pop("out", None)
+            out = whole(name or function.__name__, function, *bound.args, **bound.kwargs)
+            return out if results is None or isinstance(out, results) else results(out)
+
+        return shown
+
+    return decorate
+
+
+def whole(name: str, function: Callable, *args: Any, **kwargs: Any) -> Any:
+    """``function(*args, **kwargs)``, whose calls modes see as one, of the aten operator ``name``."""
+    return DISPATCH.whole(name, function, args, kwargs) if state.dispatch_modes else function(*args, **kwargs)
+
+
 def announced(name: str, t: Any, *args: Any) -> Any:
     """A context for an in-place change of ``t`` that is no operator call: modes see ``name``, and are off within."""
     return DISPATCH.announce(name, t, *args) if state.dispatch_modes else _NOTHING
@@ -49,4 +83,4 @@ def subclassed(t: Any) -> bool:
     return cls not in KIND and DISPATCH.takes(cls)
 
 
-__all__ = ["announced", "flagged", "made", "redispatch", "subclassed", "watched"]
+__all__ = ["announced", "flagged", "made", "one_call", "redispatch", "subclassed", "watched", "whole"]
