@@ -9,6 +9,8 @@ than the input, RuntimeError for one that does not broadcast.
 import functools
 
 import torchlike._base.dtypes as dtypes
+from torchlike._base.dims import wrap_dims
+from torchlike._base.state import state
 from torchlike._core.tensor.tensor import Tensor, strided
 from torchlike._functions._install import FUNCTIONS as _F
 from torchlike.linalg import vector_norm as _vector_norm
@@ -29,7 +31,9 @@ def _expanded(input, mask):
             f"{mask.ndim} and {input.ndim}"
         )
     mask = mask if mask.dtype is dtypes.bool else mask != 0
-    return mask.expand(input.shape)
+    if mask.shape == input.shape:
+        return mask
+    return (mask.clone() if state.dispatch_modes else mask).expand(input.shape)  # a copy is what PyTorch's modes see
 
 
 def _filled(input, mask, value):
@@ -38,8 +42,8 @@ def _filled(input, mask, value):
         raise AttributeError(f"expected a Tensor as input, but got {type(input).__name__}")
     if mask is None:
         return input
-    filling = _F["full"]((), value, dtype=input.dtype, device=input.device)
-    return _F["where"](_expanded(input, mask), input, filling)
+    mask = _expanded(input, mask)
+    return _F["where"](mask, input, _F["tensor"](value, dtype=input.dtype, device=input.device))
 
 
 def _limit(name, input, least):
@@ -112,8 +116,7 @@ def prod(input, dim=None, *, keepdim=False, dtype=None, mask=None):
     if not dims:
         whole = dtype or (x.dtype if x.dtype.is_floating_point or x.dtype.is_complex else dtypes.int64)
         return x.to(whole)
-    x.new_empty(x.shape, device="meta").sum(dims)  # refuses a dimension out of range, or given twice
-    for d in sorted([d % x.ndim if x.ndim else d for d in dims], reverse=True):
+    for d in sorted(wrap_dims(dims, x.ndim), reverse=True):
         x = _F["prod"](x, d, keepdim, dtype=dtype)
     return x
 
@@ -251,16 +254,14 @@ def mean(input, dim=None, *, keepdim=False, dtype=None, mask=None):
             f"mean(): Could not infer output dtype. {given} dtype must be either a floating point or complex dtype. "
             f"Got: {dtype}"
         )
-    dims = dims_of(input, dim)
-    return sum(input, dims, keepdim=keepdim, dtype=dtype, mask=mask) / _count(input, dims, keepdim, mask)
+    dims, mask = dims_of(input, dim), mask if mask is None else _expanded(input, mask)
+    count = _count(input, dims, keepdim, mask)
+    return sum(input, dims, keepdim=keepdim, dtype=dtype, mask=mask) / count
 
 
 def _count(input, dims, keepdim, mask):
     """How many elements count, of each result."""
-    if mask is None:
-        counted = _F["ones"]((), dtype=dtypes.int64, device=input.device).expand(input.shape)
-    else:
-        counted = _expanded(input, mask).to(dtypes.int64)
+    counted = _F["ones"](input.shape, dtype=dtypes.int64, device=input.device) if mask is None else mask
     return _F["sum"](counted, dims, keepdim)
 
 
@@ -305,8 +306,7 @@ def normalize(input, ord, dim, *, eps=1e-12, dtype=None, mask=None):
     x = _filled(input, mask, 0)
     x = x if dtype is None else x.to(dtype)
     size = norm(input, ord, dim, keepdim=True, dtype=dtype, mask=mask)
-    least = _F["full"]((), eps, dtype=size.dtype, device=size.device)
-    return x / _F["maximum"](size, least)
+    return x / _F["maximum"](size, size.new_full((), eps))
 
 
 @_of_masked
@@ -342,14 +342,16 @@ def _spread(input, dim, unbiased, correction, keepdim, dtype, mask, finish):
         correction = 1 if unbiased is None else int(unbiased)
     floating = input.dtype.is_floating_point or input.dtype.is_complex
     dtype = dtype or (input.dtype if floating else dtypes.float32)
-    dims, x = dims_of(input, dim), input.to(dtype)
+    dims, x, mask = dims_of(input, dim), input.to(dtype), mask if mask is None else _expanded(input, mask)
     count = _count(input, dims, True, mask)
     away = x - sum(x, dims, keepdim=True, mask=mask) / count
     total = sum(away * away.conj(), dims, keepdim=keepdim, dtype=dtype, mask=mask)
     if not keepdim:
         count = count.reshape(total.shape)
-    count = count - correction
-    return finish(total / _F["maximum"](count, count.new_zeros(())))
+    if correction:
+        count = count.to(dtype.to_real()) - correction
+        count = _F["maximum"](count, count.new_zeros(()))
+    return finish(total / count)
 
 
 @_of_masked
