@@ -293,10 +293,29 @@ def _whole(name: str, function: Callable, args: tuple, kwargs: dict) -> Any:
     if not found:
         with layer.modes_set_to(()):
             found.append(function(*args, **kwargs))
-    for t, like in zip(layer.leaves((out,)), layer.leaves(found), strict=True):
-        if t._storage is not like._storage:
-            like._storage, like._view, like._cache, like._vc = t._storage, t._view, None, t._vc
-    return found[0]
+    return _in_storages_of(out, found[0])
+
+
+def _in_storages_of(out: Any, like: Any) -> Any:
+    """``like``, tensors with their history, whose values are those of ``out``."""
+    for t, new in zip(layer.leaves((out,)), layer.leaves((like,)), strict=True):
+        if t._storage is not new._storage:
+            new._storage, new._view, new._cache, new._vc = t._storage, t._view, None, t._vc
+    return like
+
+
+def _composed(calls: Callable, function: Callable, args: tuple) -> Any:
+    """The results of a function that is shown as other calls, with the history that its own calls have."""
+    inputs = list(layer.leaves(args))
+    records = state.grad and any(t.requires_grad for t in inputs)
+    if state.active != DISPATCH_BIT or records and any(type(t) not in KIND for t in inputs):
+        return function(*args)
+    with below_autograd():
+        out = calls(lower.CALLS, *args)
+    if not records:
+        return tuple(out) if isinstance(out, list) else out
+    with layer.modes_set_to(()):
+        return _in_storages_of(out, function(*args))
 
 
 def _closest(packet: Any, args: tuple, kwargs: dict) -> Any:
@@ -321,7 +340,7 @@ def _without_history(out: Any) -> Any:
     return alias(out) if isinstance(out, Tensor) else [_without_history(t) for t in out]
 
 
-DISPATCH.whole = _whole
+DISPATCH.whole, DISPATCH.composed = _whole, _composed
 
 
 # -- detach ----------------------------------------------------------------------------------------------------------

@@ -4,12 +4,15 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+import numpy as np
+
 from torchlike._aten import source
 from torchlike._aten.packets import OpOverload, ops
 from torchlike._aten.python_dispatch import in_handler, invoke, leaves, normalised
 from torchlike._base.dims import infer_size
 from torchlike._base.geometry import can_view
 from torchlike._core.dispatch.view_calls import tie
+from torchlike._core.tensor.mutation import write
 from torchlike._core.tensor.storage import UNTRACKED
 from torchlike._core.tensor.tensor import Tensor, contiguous_format, strided
 from torchlike._core.tensor.view_creation import NO_GRAD
@@ -92,6 +95,13 @@ class _Calls:
     def packed(self, t: Tensor) -> Tensor:
         """A copy whose elements lie in the order of its dimensions."""
         return redispatch(_aten.clone.default, t, memory_format=contiguous_format)
+
+    def given(self, numbers: Any, like: Tensor) -> Tensor:
+        """A tensor of these numbers in the dtype of ``like``: an empty one to the modes, which is then filled."""
+        options = {"dtype": like.dtype, "layout": strided, "device": like.device}
+        new = redispatch(_aten.empty.memory_format, [len(numbers)], **options)
+        write(new, np.asarray(numbers, like.dtype.np))
+        return new
 
     def kept(self, result: Tensor, *inputs: Tensor) -> Tensor:
         """A result on the way, which PyTorch's node of it saves: that copy is detached."""

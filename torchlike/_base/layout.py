@@ -40,6 +40,12 @@ def contiguous_strides(shape: Sequence[int]) -> Ints:
     return tuple(out)
 
 
+def permuted_strides(shape: Sequence[int], order: Sequence[int]) -> Ints:
+    """The strides of dense memory in which the dimensions lie in this order, outermost first."""
+    inner = contiguous_strides([shape[d] for d in order])
+    return tuple([inner[order.index(d)] for d in range(len(shape))])
+
+
 def contiguous(shape: Ints) -> Layout:
     """The layout of a fresh tensor of this shape."""
     return Layout(shape, contiguous_strides(shape), 0)

@@ -3,11 +3,12 @@
 import torchlike._base.dtypes as dtypes
 from torchlike._core.conversion.factories import into
 from torchlike._core.dispatch.dispatch import call
-from torchlike._core.dispatch.observers import one_call
+from torchlike._core.dispatch.observers import composed, one_call
 from torchlike._core.dispatch.out import demand_as_many, demand_fits
 from torchlike._core.tensor.arguments import as_ints, bools, named_results, no_tensor
 from torchlike._core.tensor.tensor import Tensor, value_of
 from torchlike._functions._install import both, function
+from torchlike._ops import _composed_functions
 from torchlike._ops import counts as ops
 
 _RESULT = named_results("histogram", ("hist", "bin_edges"))
@@ -163,15 +164,24 @@ def histogramdd(input, bins, range=None, weight=None, density=False):
     _demand_weight(input, weight)
     if not d:  # PyTorch counts none of the points of no dimensions
         return _MANY((input.new_zeros(()), ()))
+    if not all(isinstance(b, Tensor) for b in bins):
+        _demand_range(range, d)
+        bins = as_ints("histogramdd", "bins", bins)
+    hist, *edges = _many(input, bins, range, weight, bool(density))
+    return _MANY((hist, tuple(edges)))
+
+
+@composed(_composed_functions.histogramdd)
+def _many(input, bins, range, weight, density):
+    """hist, then the edges of each dimension."""
+    d = input.shape[-1]
     points = input.reshape(-1, d)
     if all(isinstance(b, Tensor) for b in bins):
         edges = [_given_edges(input, b, at) for at, b in enumerate(bins)]
     else:
-        _demand_range(range, d)
-        bins = as_ints("histogramdd", "bins", bins)
         parts = [None if range is None else tuple(range[2 * at : 2 * at + 2]) for at in _up_to(d)]
         edges = [_equal_edges(points[:, at], b, parts[at], at) for at, b in enumerate(bins)]
-    return _MANY((_counted(points, edges, weight, density), tuple(edges)))
+    return _counted(points, edges, weight, density), *edges
 
 
 _up_to = range  # which is the name of an argument

@@ -18,7 +18,7 @@ from torchlike._core.tensor import arguments
 from torchlike._core.tensor.arguments import as_str, bools
 from torchlike._core.tensor.tensor import Tensor, array_of
 from torchlike._decl.op import REGISTRY
-from torchlike._functions._install import both, function, method
+from torchlike._functions._install import FUNCTIONS, both, function, method
 from torchlike._ops import matmul as products
 from torchlike._ops import spectral
 
@@ -173,8 +173,8 @@ def cond(input, p=None, *, out=None):
         result = input.new_zeros(input.shape[:-2], dtype=input.dtype.to_real())
     elif p is None or abs(p if not isinstance(p, str) else 0) == 2:
         s = linalg.svdvals(input)
-        first, last = s[..., 0], s[..., -1]
-        result = first / last if p != -2 else last / first
+        first, last = s.narrow(-1, 0, 1), s.narrow(-1, s.shape[-1] - 1, 1)
+        result = (first / last if p != -2 else last / first).squeeze(-1)
     else:
         if input.ndim >= 2 and input.shape[-1] != input.shape[-2]:
             raise RuntimeError(
@@ -202,6 +202,8 @@ def pinv(input, rcond=None, hermitian=False, *, atol=None, rtol=None, out=None):
     tensor([[0.5000, 0.0000],
             [0.0000, 0.0000]])
     """
+    if isinstance(rcond, Tensor) and atol is None:
+        atol = FUNCTIONS["zeros"]((), dtype=dtypes.float64, device=input.device)
     return linalg_pinv(input, atol=atol, rtol=rtol if rcond is None else rcond, hermitian=hermitian, out=out)
 
 

@@ -13,7 +13,7 @@ from torchlike._base.state import state
 from torchlike._core.conversion.factories import checked_size, demand_strided, empty, fitting_out, size_of
 from torchlike._core.dispatch.dispatch import call
 from torchlike._core.dispatch.inplace import call_inplace, demand_writable
-from torchlike._core.dispatch.observers import subclassed
+from torchlike._core.dispatch.observers import made, subclassed
 from torchlike._core.dispatch.out import call_out, put
 from torchlike._core.tensor import arguments
 from torchlike._core.tensor.arguments import bools, bools_or_none
@@ -450,6 +450,9 @@ def normal(
         shape, dtype = checked_size("normal", size), _chosen(dtype, device, out)
         _demand(std >= 0, f"normal expects std >= 0.0, but found std {std}")
         _demand_new(out)
+        if state.dispatch_modes and out is None and not state.levels:
+            place = {"dtype": dtype, "device": device, "requires_grad": requires_grad}
+            return made("normal.float_float", float(mean), float(std), list(shape), generator=generator, **place)
         new = empty(shape, dtype=dtype, device=device)
         if state.levels:  # inside of vmap what examples share cannot be filled with numbers of each
             words = draw("normal", generator, new.device, partial(host.normal, host.Place.of(new), mean=mean, std=std))

@@ -18,7 +18,7 @@ from torchlike._core.conversion.indexing import assign
 from torchlike._core.conversion.numbers import demand_held, filling, fitting, number_of
 from torchlike._core.dispatch.dispatch import call
 from torchlike._core.dispatch.inplace import call_inplace
-from torchlike._core.dispatch.observers import redispatch, watched
+from torchlike._core.dispatch.observers import composed, redispatch, watched
 from torchlike._core.dispatch.out import call_out
 from torchlike._core.tensor import arguments
 from torchlike._core.tensor.arguments import bools
@@ -28,7 +28,7 @@ from torchlike._core.tensor.tensor import COMPRESSED, Tensor, fresh, value_of
 from torchlike._executor.level import mapped, one_by_one
 from torchlike._executor.sparse import LAYER
 from torchlike._functions._install import both, function, method, spread
-from torchlike._ops import join
+from torchlike._ops import _composed_functions, join
 from torchlike._ops import pad as pads
 from torchlike._ops import shape as ops
 
@@ -328,6 +328,11 @@ def cartesian_prod(*tensors):
         _demand_vector(t)
     if len(tensors) == 1:
         return tensors[0]
+    return _products(*tensors)
+
+
+@composed(_composed_functions.cartesian_prod)
+def _products(*tensors):
     return stack([g.flatten() for g in meshgrid(*tensors, indexing="ij")], 1)
 
 
@@ -347,14 +352,16 @@ def combinations(input, r=2, with_replacement=False):
         raise RuntimeError(f"Expect a non-negative number, but got {r}")
     if r == 0:
         return input.new_empty(0)
+    return _combined(input, r, with_replacement)
+
+
+@composed(_composed_functions.combinations)
+def _combined(input, r, with_replacement):
     choose = itertools.combinations_with_replacement if with_replacement else itertools.combinations
     rows = np.array(list(choose(np.arange(input.shape[0]), r)), np.int64).reshape(-1, r)
     if not input.shape[0]:
         return input[:, None].expand(0, r).clone()
-    places = fresh(place(rows, input.device))
-    if state.dispatch_modes:
-        places = redispatch("lift_fresh.default", places)
-    return call(join.gathered, (input, places), (0,))
+    return call(join.gathered, (input, fresh(place(rows, input.device))), (0,))
 
 
 # -- turning and repeating -----------------------------------------------------------------------

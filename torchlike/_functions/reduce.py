@@ -61,7 +61,7 @@ def _quantiles(ops):
     run = front(ops, "function")
 
     def quantile(input, q, dim=None, keepdim=False, *, interpolation="linear", out=None):
-        if isinstance(q, Tensor) and interpolation != "linear":
+        if isinstance(q, Tensor) and interpolation != "linear" and q.requires_grad:
             q = Tensor.detach(q)
         q = float(q) if q.__class__ is bool else q
         return run(input, q, dim, keepdim, interpolation=interpolation, out=out)

@@ -2,6 +2,7 @@
 
 from torchlike._base.frames import warn
 from torchlike._base.once import warn_once
+from torchlike._base.state import state
 from torchlike._core.dispatch.dispatch import call
 from torchlike._core.tensor import arguments
 from torchlike._core.tensor.arguments import bools, bools_or_none
@@ -96,8 +97,13 @@ def stft(input, n_fft, hop_length=None, win_length=None, window=None, center=Tru
     frames = _frames(input, n_fft, hop, win, window, align_to_window)
     onesided = not of_complex if onesided is None else onesided
     transform = fourier.c2c if frames.dtype.is_complex else lambda *rest: fourier.mirrored(*rest, onesided)
-    out = transform(frames, (2,), "ortho" if normalized else None, True).transpose(1, 2)
-    out = out.squeeze(0) if input.ndim == 1 else out
+    out = transform(frames, (2,), "ortho" if normalized else None, True)
+    if state.dispatch_modes and not out.requires_grad:
+        out = out.transpose_(1, 2)
+        out = out.squeeze_(0) if input.ndim == 1 else out
+    else:
+        out = out.transpose(1, 2)
+        out = out.squeeze(0) if input.ndim == 1 else out
     if return_complex is None or return_complex:
         return out
     warn("stft with return_complex=False is deprecated: use return_complex=True, and view_as_real for pairs")

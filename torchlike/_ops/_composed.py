@@ -36,6 +36,10 @@ def relu6_(aten: Any, self: Any) -> Any:
     return aten.hardtanh_(self, 0, 6)
 
 
+def softmin(aten: Any, self: Any, dim: int, dtype: Any) -> Any:
+    return aten._softmax(aten.cast(aten.neg(self), dtype), dim, False)
+
+
 def log_sigmoid(aten: Any, self: Any) -> Any:
     return aten.log_sigmoid_forward(self)[0]
 
@@ -128,9 +132,20 @@ def tensordot(aten: Any, self: Any, other: Any, dims_self: Any, dims_other: Any)
     columns = [j for j in range(other.ndim) if j not in right]
     size, kept = [self.shape[i] for i in rows], [other.shape[j] for j in columns]
     shared = prod([self.shape[i] for i in left])
+    if prod(size) == prod(kept) == 1:
+        first, second = aten.permute(self, [*rows, *dims_self]), aten.permute(other, [*dims_other, *columns])
+        return aten.view(_inner(aten, first, second), size + kept)
     first = aten.reshaped(aten.permute(self, [*rows, *dims_self]), [prod(size), shared])
     second = aten.reshaped(aten.permute(other, [*dims_other, *columns]), [shared, prod(kept)])
     return aten.view(aten.mm(first, second), size + kept)
+
+
+def _inner(aten: Any, first: Any, second: Any) -> Any:
+    """The sum of the products of all elements."""
+    if first.is_contiguous() and second.is_contiguous():
+        return aten.dot(*(t if t.ndim == 1 else aten.view(t, [t.numel()]) for t in (first, second)))
+    first, second = aten.squeeze(first), aten.squeeze(second)
+    return aten.sum(aten["mul.Tensor"](first, second))
 
 
 def inner(aten: Any, self: Any, other: Any) -> Any:
@@ -256,7 +271,7 @@ def hinge_embedding_loss(aten: Any, self: Any, target: Any, margin: float) -> An
 def cosine_embedding_loss(aten: Any, input1: Any, input2: Any, target: Any, margin: float) -> Any:
     dim, least = [target.ndim], 9.999999960041972e-13  # 1e-12 of float32
     dot = aten["sum.dim_IntList"](aten["mul.Tensor"](input1, input2), dim)
-    squares = [aten["sum.dim_IntList"](aten["mul.Tensor"](x, x), dim) for x in (input1, input2)]
+    squares = (aten["sum.dim_IntList"](aten["mul.Tensor"](x, x), dim) for x in (input1, input2))
     lengths = aten.sqrt_(aten["mul.Tensor"](*[aten["add.Scalar"](x, least) for x in squares]))
     cosine = aten["div.Tensor"](dot, lengths)
     zeros = aten.zeros_like(cosine)
@@ -299,6 +314,25 @@ def triplet_margin_loss(
     far = pairwise_distance(aten, anchor, negative, p, eps, False)
     far = aten.minimum(far, pairwise_distance(aten, positive, negative, p, eps, False)) if swap else far
     return aten.clamp_min(aten["sub.Tensor"](aten["add.Scalar"](near, margin), far), 0)
+
+
+# -- products ----------------------------------------------------------------------------------------
+
+
+def bilinear(aten: Any, input1: Any, input2: Any, weight: Any, bias: Any) -> Any:
+    left, right = (aten.reshaped(t, [t.numel() // max(t.shape[-1], 1), t.shape[-1]]) for t in (input1, input2))
+    out = aten._trilinear(left, weight, right, [1, 3], [0], [1, 2], [2, 3])
+    out = aten.view(out, [*input1.shape[:-1], weight.shape[0]])
+    return out if bias is None else aten["add.Tensor"](out, bias)
+
+
+def fft_c2r(aten: Any, self: Any, dim: Any, normalization: int, last_dim_size: int) -> Any:
+    whole = aten.clone(self) if self.is_conj() else self  # its elements are not conjugated one by one
+    return aten._fft_c2r(whole, dim, normalization, last_dim_size)
+
+
+def conj_physical(aten: Any, self: Any) -> Any:
+    return aten._conj_physical(self) if self.is_complex() else aten.conj_physical(self)
 
 
 # -- matrices ----------------------------------------------------------------------------------------

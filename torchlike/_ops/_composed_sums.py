@@ -96,7 +96,7 @@ def _in_rows(aten: Any, self: Any, dim: int | None, keepdim: bool) -> tuple[Any,
     """The elements of each quantile in the last dimension, and the shape of the result for one of them."""
     n = self.ndim
     if dim is None:
-        return aten.reshaped(self, [self.numel()]), [1] * n if keepdim else []
+        return self if n == 1 else aten.reshaped(self, [self.numel()]), [1] * n if keepdim else []
     dim = wrap_dim(dim, n)
     shape = [*self.shape]
     if not n:

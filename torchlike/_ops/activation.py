@@ -571,7 +571,7 @@ def log_softmax(self, dim, dtype):
 
 
 @op("softmin(Tensor self, int dim, ScalarType? dtype=None) -> Tensor",
-    aten={"own": True, "calls": lambda aten, self, dim, dtype: aten._softmax(aten.neg(self), dim, False)},
+    aten={"own": True, "calls": _composed.softmin},
     node="SoftmaxBackward", variants="",
     vjp={"self": lambda grad, result, dim: -_softmax_back(grad, result, dim)}, autocast={"cuda": "fp32"})  # fmt: skip
 def softmin(self, dim, dtype):

@@ -6,6 +6,7 @@ import numpy as np
 
 from torchlike._base.dtypes import from_np
 from torchlike._decl.op import op
+from torchlike._ops import _composed
 from torchlike._ops._axes import refuse
 from torchlike._ops._elementwise import scalar_name, widely
 from torchlike._ops.distance import norm_along
@@ -148,7 +149,7 @@ def _check_types(weight, indices, offsets, per_sample_weights):
 
 
 @op("bilinear(Tensor input1, Tensor input2, Tensor weight, Tensor? bias=None) -> Tensor", variants="function",
-    aten={"out": None}, edges=lambda: (3, 2, 1, 0),
+    aten={"out": None, "calls": _composed.bilinear}, edges=lambda: (3, 2, 1, 0),
     node="AddBackward", autocast={"cuda": "promote"}, saved={"alpha": lambda: 1})  # fmt: skip
 def bilinear(input1, input2, weight, bias):
     """``input1 @ weight[k] @ input2 + bias[k]`` for every k: [..., i], [..., j], [k, i, j] to [..., k].

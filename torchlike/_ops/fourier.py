@@ -9,6 +9,7 @@ from jax import lax
 from torchlike._base.dtypes import from_np
 from torchlike._decl.op import op
 from torchlike._decl.words import aten
+from torchlike._ops import _composed
 
 # What numpy calls a normalization, of a transform forward (e^-i) and of one back.
 _NORMS = {True: ("backward", "ortho", "forward"), False: ("forward", "ortho", "backward")}
@@ -88,7 +89,7 @@ def _c2r_vjp(grad, dim, normalization):
 @op(
     "_fft_c2r(Tensor self, int[] dim, int normalization, SymInt last_dim_size) -> Tensor",
     out="cast",
-    aten=True,
+    aten={"own": False, "calls": _composed.fft_c2r},
     variants="function out",
     node="FftC2RBackward",
     saved="dim normalization",

@@ -9,7 +9,7 @@ from jax import lax
 
 from torchlike._decl.op import pointwise
 from torchlike._decl.words import aten
-from torchlike._ops import _complex
+from torchlike._ops import _complex, _composed
 from torchlike._ops._complex import exponential, inverse, logarithm, square_root
 from torchlike._ops._elementwise import (
     conj,
@@ -524,6 +524,7 @@ conj_physical = unary(
     lambda grad: conj(grad),
     dtype="same",
     out="exact",
+    aten={"calls": _composed.conj_physical},
     doc="Elementwise complex conjugate, as a new tensor.",
     shows="1 + 2j -> 1.-2.j",
 )

@@ -51,7 +51,8 @@ view_ = _reshaping("view(Tensor(a) self, SymInt[] size) -> Tensor(a)",
                    backward=lambda grad, shape, size: aten.view(grad, list(shape)))  # fmt: skip
 reshape_alias = _reshaping("_reshape_alias(Tensor(a) self, SymInt[] size) -> Tensor(a)",
                            lambda t, size: _reshaped(g.view(t._layout, size)), variants="",
-                           aten="(Tensor(a) self, SymInt[] size, SymInt[] stride) -> Tensor(a)")  # fmt: skip
+                           aten={"schema": "(Tensor(a) self, SymInt[] size, SymInt[] stride) -> Tensor(a)",
+                                 "calls": lambda aten, self, size: aten.view(self, size)})  # fmt: skip
 unsafe_view = _reshaping("_unsafe_view(Tensor self, SymInt[] size) -> Tensor(a)",
                          lambda t, size: _reshaped(g.view(t._layout, size)),
                          node="UnsafeViewBackward", variants="",

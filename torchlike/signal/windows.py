@@ -8,6 +8,7 @@ import math
 from collections.abc import Iterable
 
 import torchlike._base.dtypes as dtypes
+from torchlike._base.state import state as _state
 from torchlike._core.overrides.torch_function import publish as _publish
 from torchlike._core.tensor.arguments import as_int as _as_int
 from torchlike._core.tensor.tensor import strided
@@ -52,8 +53,9 @@ def exponential(M, *, center=None, tau=1.0, sym=True, dtype=None, layout=strided
         raise ValueError(f"Tau must be positive, got: {tau} instead.")
     if sym and center is not None:
         raise ValueError("Center must be None for symmetric windows")
-    if M < 2:
+    if M < 1:
         return _short(M, options)
+    sym = sym or M == 1
     center = (M if not sym else M - 1) / 2.0 if center is None else center
     k = _linspace(-center / tau, (-center + (M - 1)) / tau, M, **options)
     return (-k.abs()).exp()
@@ -67,9 +69,9 @@ def cosine(M, *, sym=True, dtype=None, layout=strided, device=None, requires_gra
     tensor([0.5000, 1.0000, 0.5000])
     """
     options = _points("cosine", M, dtype, layout, device, requires_grad)
-    if M < 2:
+    if M < 1:
         return _short(M, options)
-    step = math.pi / (M + 1 if not sym else M)
+    step = math.pi / (M + 1 if not sym and M > 1 else M)
     return _linspace(0.5 * step, (0.5 + (M - 1)) * step, M, **options).sin()
 
 
@@ -83,9 +85,9 @@ def gaussian(M, *, std=1.0, sym=True, dtype=None, layout=strided, device=None, r
     options = _points("gaussian", M, dtype, layout, device, requires_grad)
     if std <= 0:
         raise ValueError(f"Standard deviation must be positive, got: {std} instead.")
-    if M < 2:
+    if M < 1:
         return _short(M, options)
-    start, scale = -(M if not sym else M - 1) / 2.0, 1 / (std * math.sqrt(2))
+    start, scale = -(M if not sym and M > 1 else M - 1) / 2.0, 1 / (std * math.sqrt(2))
     k = _linspace(start * scale, (start + (M - 1)) * scale, M, **options)
     return (-(k**2)).exp()
 
@@ -102,9 +104,14 @@ def kaiser(M, *, beta=12.0, sym=True, dtype=None, layout=strided, device=None, r
         raise ValueError(f"beta must be non-negative, got: {beta} instead.")
     if M < 2:
         return _short(M, options)
-    step = 2.0 * beta / (M if not sym else M - 1)
-    k = _linspace(-beta, min(beta, -beta + (M - 1) * step), M, **options)
-    beta = _FUNCTIONS["scalar_tensor"](beta, dtype=options["dtype"], device=device)
+    shape, beta = beta, _FUNCTIONS["tensor"](beta, dtype=options["dtype"], device=device)
+    if _state.dispatch_modes:
+        start = -beta
+        step = beta * 2.0 / (M if not sym else M - 1)
+        k = _linspace(start, _FUNCTIONS["minimum"](beta, start + step * (M - 1)), M, **options)
+    else:  # the same in numbers, which nothing waits for
+        step = 2.0 * shape / (M if not sym else M - 1)
+        k = _linspace(-shape, min(shape, -shape + (M - 1) * step), M, **options)
     return (beta * beta - k**2).sqrt().i0() / beta.i0()
 
 

@@ -17,7 +17,7 @@ from torchlike._base import float8
 from torchlike._base.deterministic import unwritten
 from torchlike._base.dims import demand_countable
 from torchlike._base.frames import warn
-from torchlike._base.layout import contiguous_strides
+from torchlike._base.layout import contiguous_strides, permuted_strides
 from torchlike._base.promotion import promote_types
 from torchlike._base.state import state
 from torchlike._core.conversion.convert import (
@@ -31,7 +31,7 @@ from torchlike._core.conversion.convert import (
 )
 from torchlike._core.conversion.lengths import symbolic_range
 from torchlike._core.conversion.numbers import fill_of, filling, number_of, of_fill
-from torchlike._core.conversion.ramps import arange_values, elements, linspace_values, logspace_values
+from torchlike._core.conversion.ramps import arange_values, elements, linspace_values, logspace_values, overload
 from torchlike._core.dispatch.inplace import demand_distinct
 from torchlike._core.dispatch.observers import made
 from torchlike._core.dispatch.out import demand_unrecorded, put
@@ -267,11 +267,11 @@ def empty_permuted(size: Sequence[int], physical_layout: Sequence[int], *, dtype
         raise RuntimeError(
             f"physical_layout {list(order)} is not a permutation of the {len(shape)} dimensions of size {list(shape)}"
         )
-    t = empty(shape, dtype=dtype, device=device, requires_grad=requires_grad)
-    inner = contiguous_strides(tuple(shape[d] for d in order))
-    strides = tuple(inner[order.index(d)] for d in np.arange(len(shape)))
-    if strides != contiguous_strides(shape):
-        restride(t, strides)
+    options: Any = {"dtype": dtype, "device": device, "requires_grad": requires_grad}
+    if state.dispatch_modes:
+        return made("empty_permuted.default", [*shape], [*order], **options)
+    t = empty(shape, **options)
+    restride(t, permuted_strides(shape, order))
     return t
 
 
@@ -513,7 +513,8 @@ def linspace(start: Any, end: Any, steps: int, *, out: OptTensor = None, dtype: 
     if layout is not None:
         demand_strided("linspace", layout, out)
     if state.dispatch_modes and out is None:
-        return made("linspace.default", start, end, steps, dtype=dtype, device=device, requires_grad=requires_grad)
+        name = overload("linspace", start, end)
+        return made(name, start, end, steps, dtype=dtype, device=device, requires_grad=requires_grad)
     if _unread(start, end) and out is None:
         return _traced_ramp("linspace", start, end, steps, dtype, requires_grad)
     first, last, steps, kind = _endpoints("linspace", start, end, steps, dtype, out)
@@ -527,8 +528,8 @@ def logspace(start: Any, end: Any, steps: int, base: float = 10.0, *, out: OptTe
     if layout is not None:
         demand_strided("logspace", layout, out)
     if state.dispatch_modes and out is None:
-        numbers = start, end, steps, base
-        return made("logspace.default", *numbers, dtype=dtype, device=device, requires_grad=requires_grad)
+        name = overload("logspace", start, end)
+        return made(name, start, end, steps, base, dtype=dtype, device=device, requires_grad=requires_grad)
     if _unread(start, end) and out is None:
         return _traced_ramp("logspace", start, end, steps, dtype, requires_grad, float(base))
     first, last, steps, kind = _endpoints("logspace", start, end, steps, dtype, out)

@@ -34,6 +34,12 @@ def _fused(a: float, b: Any, c: Any) -> np.ndarray:
     return exact if np.isfinite(exact).all() else np.where(np.isfinite(exact), exact, total)  # halves overflow
 
 
+def overload(name: str, *ends: Any) -> str:
+    """The aten call of a ramp between these ends, which are numbers or tensors."""
+    kinds = ["Scalar" if isinstance(x, int | float | complex) else "Tensor" for x in ends]
+    return f"{name}.{'_'.join(kinds) if 'Tensor' in kinds else 'default'}"
+
+
 def elements(function: str, first: Any, last: Any, by: Any) -> int:
     """How many numbers of a range come before its end; RuntimeError where they cannot be counted."""
     whole = all(isinstance(n, int) for n in (first, last, by))

@@ -8,7 +8,7 @@ from torchlike._core.dispatch.dispatch import call
 from torchlike._core.tensor.arguments import bools, no_tensor, without_grad
 from torchlike._core.tensor.tensor import Tensor
 from torchlike._functions import host_samples as host
-from torchlike._functions._install import function
+from torchlike._functions._install import FUNCTIONS, function
 from torchlike._functions.generator import draw, place_of
 from torchlike._ops import random as ops
 
@@ -45,12 +45,17 @@ def _draw(name, input, p, channels=0):
 def _kept(input, p, inplace, channels=0):
     """``input`` with elements (or whole channels) dropped; in place if asked."""
     if p == 1:
-        return input.mul_(0) if inplace else input.mul(0)
+        return _erased(input, inplace)
     source = input.detach() if inplace else input
     result, mask = call(ops.dropout, (source, _draw("dropout", input, p, channels), p), (channels,))
     if not inplace:
         return result
     return input.mul_(mask.to(input.dtype) * (1 / (1 - p)))
+
+
+def _erased(input, inplace):
+    nothing = FUNCTIONS["zeros"]((), dtype=input.dtype, device=input.device)
+    return input.mul_(nothing) if inplace else input.mul(nothing)
 
 
 def dropout(input, p=0.5, training=True, inplace=False):
@@ -156,7 +161,7 @@ def _alpha(name, input, p, training, inplace, channels):
             f"Feature dropout requires at least 2 dimensions in the input ({name} got shape {list(input.shape)})"
         )
     if p == 1:
-        return input.mul_(0) if inplace else input.mul(0)
+        return _erased(input, inplace)
     if inplace:
         result = call(ops.alpha_dropout, (input.detach(), _draw(name, input, p, channels), p), (channels,))
         scale, shift = result[1:]

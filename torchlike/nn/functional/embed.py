@@ -1,7 +1,7 @@
 """Embeddings."""
 
 from torchlike._base.frames import warn
-from torchlike._base.state import no_grad
+from torchlike._base.state import no_grad, state
 from torchlike._core.conversion.factories import arange
 from torchlike._core.dispatch.dispatch import call
 from torchlike._core.dispatch.inplace import call_inplace
@@ -30,7 +30,8 @@ def _renormalize(weight, indices, max_norm, norm_type):
     for name, x in (("max_norm", max_norm), ("norm_type", norm_type)):
         arguments.without_grad("embedding", name, x)
     with no_grad():
-        call_inplace(ops.embedding_renorm.inplace, (alias(weight), indices, max_norm), (norm_type,))
+        rows = weight.detach() if state.dispatch_modes else alias(weight)
+        call_inplace(ops.embedding_renorm.inplace, (rows, indices, max_norm), (norm_type,))
 
 
 def embedding(input, weight, padding_idx=None, max_norm=None, norm_type=2.0, scale_grad_by_freq=False, sparse=False):

@@ -200,8 +200,8 @@ def linear_cross_entropy(
     if ignore_index is not None and target.dtype.is_floating_point:
         raise RuntimeError("linear_cross_entropy: ignore_index cannot be specified when target contains probabilities")
     flat = (
-        linear_weight.reshape(-1, linear_weight.size(-1)),
-        None if linear_bias is None else linear_bias.reshape(-1),
+        linear_weight if len(outputs) == 1 else linear_weight.reshape(-1, linear_weight.size(-1)),
+        linear_bias if linear_bias is None or len(outputs) == 1 else linear_bias.reshape(-1),
     )
     logits = linear(input, *flat).reshape(*input.shape[:-1], *outputs)
     ignore_index = -100 if ignore_index is None else ignore_index
@@ -306,6 +306,8 @@ def binary_cross_entropy(input, target, weight=None, size_average=None, reduce=N
     """
     mode = _reduction(reduction, size_average, reduce)
     _frozen("binary_cross_entropy", weight=weight)
+    if weight is not None and state.dispatch_modes:
+        weight = weight.expand(input.shape)
     return call(ops.binary_cross_entropy, (input, target, weight), (mode,))
 
 

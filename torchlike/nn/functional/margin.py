@@ -2,11 +2,12 @@
 
 from torchlike._core.conversion.factories import as_tensor
 from torchlike._core.dispatch.dispatch import call
+from torchlike._core.dispatch.observers import composed
 from torchlike._core.tensor import arguments
 from torchlike._core.tensor.arguments import as_float, bools
 from torchlike._core.tensor.tensor import Tensor
 from torchlike._functions._install import function
-from torchlike._ops import class_margins, ctc, similarity
+from torchlike._ops import _composed_functions, class_margins, ctc, similarity
 from torchlike._ops import loss as ops
 from torchlike.nn.functional.loss import _frozen, _logits, _reduction, _subtracted, _tensors
 
@@ -322,11 +323,16 @@ def ctc_loss(log_probs, targets, input_lengths, target_lengths, blank=0, reducti
             "ctc_loss() received an invalid combination of arguments: input_lengths and target_lengths must both be "
             "tensors or both be tuples of ints"
         )
+    return _ctc(log_probs, targets, input_lengths, target_lengths, int(blank), mode, bool(zero_infinity))
+
+
+@composed(_composed_functions.ctc_loss)
+def _ctc(log_probs, targets, input_lengths, target_lengths, blank, mode, zero_infinity):
     single = log_probs.dim() == 2
     if single:
         log_probs, targets = log_probs.unsqueeze(1), targets.reshape(1, -1)
     arrays = sequences(log_probs, targets, input_lengths, target_lengths, blank)
-    found = call(ctc.ctc_loss, arrays, (int(blank), bool(zero_infinity)))
+    found = call(ctc.ctc_loss, arrays, (blank, zero_infinity))
     if mode == 1:
         return (found / arrays[3].clamp_min(1).to(found)).mean()
     if mode == 2:
