@@ -334,6 +334,15 @@ RARER = [
     "r = F.ctc_loss(B.log_softmax(-1),torch.tensor([[1],[2],[1]]),[2]*3,[1]*3) # x=x",
     "r = F.embedding(idx,w,max_norm=1.), F.binary_cross_entropy(x.sigmoid(),y.sigmoid(),x.abs())",
     "r = torch.tensordot(x,y), torch.tensordot(x.t(),y.t())",
+    "r = torch.linalg.lstsq(x,y), torch.linalg.matrix_rank(x), torch.linalg.matrix_rank(x[:,:3],hermitian=True)",
+    "r = torch.linalg.matrix_rank(x,atol=x[0,0].abs()), torch.linalg.matrix_rank(x,.1)",
+    "r = F.rrelu(x,.1,.3,True), F.alpha_dropout(img,.5,True), F.feature_alpha_dropout(img,.5,True)",
+    "r = F.adaptive_avg_pool1d(B,1), F.interpolate(img,scale_factor=2,mode='nearest-exact')",
+    "r = F.max_unpool3d(img[:,:,None,:4,:4],torch.arange(16).reshape(1,1,1,4,4).expand(2,3,1,4,4),(1,2,2))",
+    "r = F.cross_entropy(x,y.softmax(1),b[:4].abs(),label_smoothing=.1)",
+    "r = F.cross_entropy(x,tgt,b[:4].abs(),label_smoothing=.1)",
+    "r = F.cross_entropy(x,tgt,reduction='sum',label_smoothing=.1)",
+    "r = F.cross_entropy(B,tgt[:2,None].expand(2,4)%3,b[:3].abs(),label_smoothing=.1)",
     "r = torch.signal.windows.kaiser(5), torch.signal.windows.cosine(1)",
 ]
 

@@ -21,6 +21,7 @@ from torchlike._core.tensor.mutation import write
 from torchlike._core.tensor.tensor import Tensor, contiguous_format, strided, value_of
 from torchlike._decl.op import REGISTRY
 from torchlike._executor.immediate import zeros
+from torchlike._ops.random import SELU_BOUND
 
 _aten = ops.aten
 
@@ -240,6 +241,47 @@ def dropout(input: Any, words: Any, p: float, channels: int) -> Any:
     return out, keep[0] if drawn else redispatch(_aten.ne.Scalar, noise, 0)
 
 
+@lowers("alpha_dropout")
+def alpha_dropout(input: Any, words: Any, p: float, channels: int) -> Any:
+    kept: list = []
+
+    def draw(noise: Any, q: float = 0.5) -> Any:
+        kept.extend(call(REGISTRY["alpha_dropout"], (noise, words, p), (channels,))[1:])
+        write(noise, value_of((kept[0] != 0).to(noise.dtype).expand(noise.shape)))
+        return noise
+
+    if channels:
+        whole = input.shape[:channels]
+        noise = redispatch(_aten.new_empty.default, input, [*whole, *[1] * (input.ndim - channels)])
+    else:
+        noise = redispatch(_aten.empty_like.default, input)
+    func = _aten.bernoulli_.float
+    noise = invoke_with(draw, func, *normalised(func, (noise, 1 - p), {}))
+    scale = 1 / math.sqrt((SELU_BOUND**2 * p + 1) * (1 - p))
+    shift = redispatch(_aten.mul_.Scalar, redispatch(_aten.add.Scalar, noise, -1), SELU_BOUND * scale)
+    shift = redispatch(_aten.add_.Scalar, shift, SELU_BOUND * scale * p)
+    noise = redispatch(_aten.mul_.Scalar, noise, scale)
+    out = redispatch(_aten.add_.Tensor, redispatch(_aten.mul.Tensor, input, noise), shift)
+    drawn = kept and (state.trace is None or not input.requires_grad)  # else gradients need it as a step
+    return out, *(kept if drawn else (noise, shift))
+
+
+@lowers("rrelu_with_noise")
+def rrelu(self: Any, words: Any, lower: float, upper: float) -> Any:
+    drawn: list = []
+
+    def draw(self: Any, noise: Any, *_: Any, **__: Any) -> Any:
+        out, new = call(REGISTRY["rrelu_with_noise"], (self, words, lower, upper), ())
+        drawn.append(new)
+        write(noise, value_of(new))
+        return out
+
+    noise = redispatch(_aten.empty_like.default, self, memory_format=contiguous_format)
+    func = _aten.rrelu_with_noise.default
+    out = invoke_with(draw, func, *normalised(func, (self, noise, lower, upper, True), {}))
+    return out, drawn[0] if drawn and state.trace is None else noise
+
+
 def _scaled(t: Any, factor: float) -> Any:
     return redispatch(_aten.mul.Scalar, t, factor)
 
@@ -286,6 +328,8 @@ def attention(
 
 @lowers("_embedding_bag")
 def embedding_bag(weight: Any, indices: Any, offsets: Any, factors: Any, mode: int, last: bool, padding: int) -> Any:
+    if factors is not None and not factors.is_contiguous():
+        factors = CALLS.packed(factors)
     recorded = weight.requires_grad or (factors is not None and factors.requires_grad)
     func = _aten._embedding_bag.default if recorded else _aten._embedding_bag_forward_only.default
     return redispatch(func, weight, indices, offsets, False, mode, False, factors, last, padding)[0]

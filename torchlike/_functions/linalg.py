@@ -241,6 +241,7 @@ LstsqResult = arguments.named_results("linalg_lstsq", _LSTSQ)
 _LstsqOut = arguments.named_results("linalg_lstsq_out", _LSTSQ)
 
 
+@one_call("linalg_lstsq", LstsqResult)
 def lstsq(input, b, rcond=None, *, driver=None, out=None):
     """(solution, residuals, rank, singular_values) of least squares ``input @ X = B``.
 

@@ -188,6 +188,10 @@ def adaptive_avg_pool1d(aten: Any, self: Any, output_size: Any) -> Any:
     return aten["squeeze.dim"](aten._adaptive_avg_pool2d(aten.unsqueeze(self, -2), [1, *output_size]), -2)
 
 
+def adaptive_avg_pool1d_whole(aten: Any, self: Any) -> Any:
+    return aten["squeeze.dim"](aten["mean.dim"](aten.unsqueeze(self, -2), [-1, -2], True), -2)
+
+
 def adaptive_max_pool1d(aten: Any, self: Any, output_size: Any) -> Any:
     values, indices = aten.adaptive_max_pool2d(aten.unsqueeze(self, -2), [1, *output_size])
     indices = aten["squeeze.dim"](indices, -2)

@@ -244,6 +244,42 @@ def solve_ex(aten: Any, A: Any, B: Any, left: bool, check_errors: bool) -> Any:
     return result, info
 
 
+def matrix_rank(aten: Any, self: Any, atol: Any, rtol: Any, hermitian: bool) -> Any:
+    place: Any = {"device": self.device}
+    rank = aten["empty.memory_format"]([*self.shape[:-2]], dtype=dtypes.int64, **place)
+    atol, rtol = _tolerances(aten, self, atol, rtol, place)
+    if not self.numel():
+        return aten["fill_.Scalar"](rank, 0)
+    if hermitian:
+        values = aten.abs(aten._linalg_eigh(self, "L", False)[0])
+        largest = aten.amax(values, [-1], True)
+    else:
+        values = aten._linalg_svd(self, False, False)[1]
+        largest = aten["slice.Tensor"](values, -1, 0, 1)
+    relative = aten["mul.Tensor"](aten.unsqueeze(rtol, -1), largest)
+    least = aten.maximum(aten.unsqueeze(atol, -1), relative)
+    return aten["sum.dim_IntList"](aten["gt.Tensor"](values, least), [-1])
+
+
+def _tolerances(aten: Any, self: Any, atol: Any, rtol: Any, place: Any) -> tuple[Any, Any]:
+    """Both as tensors; the relative one is by default that of the dtype, 0 beside an absolute one."""
+    fine = dtypes.finfo(self.dtype).eps * max(self.shape[-2:])
+    full = lambda x: aten.full([], float(x), dtype=dtypes.float64, **place)  # noqa: E731
+    zeros = lambda dtype: aten.zeros([], dtype=dtype, **place)  # noqa: E731
+    numbers = [x is None or isinstance(x, float | int) for x in (atol, rtol)]
+    if atol is None and rtol is None:
+        return zeros(dtypes.float64), full(fine)
+    if all(numbers):
+        return full(atol or 0.0), full((0.0 if atol else fine) if rtol is None else rtol)
+    if numbers[0]:
+        return zeros(dtypes.float64) if atol is None else full(atol), rtol
+    if rtol is None:
+        usual = full(fine)
+        none = zeros(dtypes.float64)
+        return atol, aten["where.self"](aten["gt.Scalar"](atol, 0), none, usual)
+    return atol, (zeros(atol.dtype) if rtol == 0 else full(rtol)) if numbers[1] else rtol
+
+
 def pinv(aten: Any, self: Any, atol: Any, rtol: Any, hermitian: bool) -> Any:
     if isinstance(atol, float | int) or isinstance(rtol, float | int):
         full = lambda x: aten.full([], float(x), dtype=dtypes.float64, device=self.device, pin_memory=False)  # noqa: E731

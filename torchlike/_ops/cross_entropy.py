@@ -5,6 +5,9 @@ Cross entropy is one operator, not log_softmax and nll_loss: its gradient ``soft
 scatter.
 """
 
+import math
+from functools import partial
+
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
@@ -190,16 +193,66 @@ def _composed(name):
     return back
 
 
+def _picked(name, aten, scores, target, weight, reduction, ignore_index):
+    """PyTorch's call for negative log likelihoods, which is given images where there are several dimensions."""
+    rest = scores.shape[2:]
+    if len(rest) not in (1, 3):
+        return aten[f"{name}_forward"](scores, target, weight, reduction, ignore_index)[0]
+    size = [1, math.prod(rest)]
+    images, target = aten.view(scores, [*scores.shape[:2], *size]), aten.view(target, [scores.shape[0], *size])
+    losses = aten[f"{name}_forward"](images, target, weight, reduction, ignore_index)[0]
+    return losses if reduction else aten.view(losses, [scores.shape[0], *rest])
+
+
 def _forward(name):
-    return {"calls": lambda aten, *arguments: aten[f"{name}_forward"](*arguments)[0]}
+    return {"calls": partial(_picked, name)}
 
 
 def _of_scores(name):
     def calls(aten, self, *rest):
         scores = aten.kept(aten._log_softmax(self, _axis(self), False), self)
-        return aten[f"{name}_forward"](scores, *rest)[0]
+        return _picked(name, aten, scores, *rest)
 
     return {"calls": calls}
+
+
+def _along_classes(aten, weight, like):
+    if weight is None or like.ndim == 1:
+        return weight
+    return aten.view(weight, [1, weight.shape[0]] + [1] * (like.ndim - 2))
+
+
+def _probable(reduction, aten, self, target, weight, smoothing):
+    scores, axis = aten._log_softmax(self, _axis(self), False), _axis(self)
+    if smoothing:
+        target = aten["add.Scalar"](aten["mul.Scalar"](target, 1 - smoothing), smoothing / self.shape[axis])
+    weight = _along_classes(aten, weight, scores)
+    products = aten["mul.Tensor"](scores, target)
+    products = products if weight is None else aten["mul.Tensor"](products, weight)
+    losses = aten.neg(aten.sum(products) if reduction else aten["sum.dim_IntList"](products, [axis]))
+    return aten["div.Scalar"](losses, self.numel() // self.shape[axis]) if reduction == MEAN else losses
+
+
+def _smoothed(aten, self, target, weight, reduction, ignore_index, smoothing):
+    scores, axis = aten._log_softmax(self, _axis(self), False), _axis(self)
+    name = "nll_loss" if self.ndim <= 2 else "nll_loss2d"
+    hard = _picked(name, aten, scores, target, weight, reduction, ignore_index)
+    along = _along_classes(aten, weight, scores)
+    soft = scores if weight is None else aten["mul.Tensor"](scores, along)
+    soft = aten.neg(aten["sum.dim_IntList"](soft, [axis]))
+    ignored = aten["eq.Scalar"](target, ignore_index)
+    soft = aten["masked_fill_.Scalar"](soft, ignored, 0)
+    if reduction == MEAN and weight is None:
+        count = aten.sum(aten.bitwise_not(ignored))
+    elif reduction == MEAN:
+        known = aten["masked_fill.Scalar"](target, ignored, 0)
+        flat = lambda t: t if t.ndim == 1 else aten.view(t, [t.numel()])  # noqa: E731
+        weights = aten.gather(weight, 0, flat(known))
+        count = aten.sum(aten["masked_fill_.Scalar"](weights, flat(ignored), 0))
+    soft = aten.sum(soft) if reduction else soft
+    soft = aten["div.Tensor"](soft, count) if reduction == MEAN else soft
+    soft = aten["mul.Scalar"](soft, smoothing / self.shape[axis])
+    return aten["add.Tensor"](aten["mul.Scalar"](hard, 1 - smoothing), soft)
 
 
 def _over_classes(name, kernel, back, node, saved, aten, backward=None):
@@ -223,6 +276,7 @@ cross_entropy2d = _over_classes("_cross_entropy2d", _cross, _composed("nll_loss2
 
 @op("_cross_entropy_smooth(Tensor self, Tensor target, Tensor? weight, int reduction, int ignore_index, "
     "float label_smoothing) -> Tensor", variants="", node="AddBackward", autocast="fp32",
+    aten={"calls": _smoothed},
     check=lambda self, target, weight, reduction, ignore_index, label_smoothing:
     out_of_bounds(self, target, ignore_index))  # fmt: skip
 def cross_entropy_smooth(self, target, weight, reduction, ignore_index, label_smoothing):
@@ -258,6 +312,7 @@ def _of_probabilities(reduction, node):
         node=node,
         autocast="fp32",
         saved="",
+        aten={"calls": partial(_probable, reduction)},
     )
     def cross_entropy_prob(self, target, weight, label_smoothing):
         demand("log_softmax_lastdim_kernel_impl", self, "f")

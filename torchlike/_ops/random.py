@@ -543,7 +543,7 @@ def dropout(input, words, p, channels):
     return _dropped(input, keep, p), keep
 
 
-_SELU_BOUND = 1.7580993408473766  # -SELU(-inf)
+SELU_BOUND = 1.7580993408473766  # -SELU(-inf)
 
 
 @op(
@@ -560,7 +560,7 @@ def alpha_dropout(input, words, p, channels):
     so that mean 0 and variance 1 stay (Klambauer et al. 2017, section "Alpha dropout")."""
     keep = _keeps(input, words, p, channels)
     p = jnp.asarray(p).astype(np.float64)
-    a = 1 / jnp.sqrt((_SELU_BOUND**2 * p + 1) * (1 - p))
+    a = 1 / jnp.sqrt((SELU_BOUND**2 * p + 1) * (1 - p))
     scale = jnp.where(keep, a, 0).astype(input.dtype)
-    shift = (jnp.where(keep, 0, -a * _SELU_BOUND) + a * _SELU_BOUND * p).astype(input.dtype)
+    shift = (jnp.where(keep, 0, -a * SELU_BOUND) + a * SELU_BOUND * p).astype(input.dtype)
     return input * scale + shift, scale, shift

@@ -518,7 +518,7 @@ def linalg_pinv(self, atol, rtol, hermitian):
 
 @op(
     "linalg_matrix_rank(Tensor self, *, Tensor? atol=None, Tensor? rtol=None, bool hermitian=False) -> Tensor",
-    aten=False,
+    aten={"own": True, "calls": _composed_sums.matrix_rank},
     variants="out",
     out="cast safely",
     numbers="atol rtol",

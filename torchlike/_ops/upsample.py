@@ -107,7 +107,7 @@ def _declare(mode, n):
 
     name = f"_upsample_{mode.replace('-', '_')}{n}d"
     schema = f"{name}(Tensor self, int[] output_size, float[]? scales, bool align_corners, bool antialias) -> Tensor"
-    shown = None if "exact" in mode or mode == "lanczos" else {"calls": _calls(name, n, not mode.startswith("nearest"))}
+    shown = None if mode == "lanczos" else {"calls": _calls(name, n, not mode.startswith("nearest"))}
     return op(schema, variants="", node=_NODES[mode].format(n=n), saved=_saved(mode, n), aten=shown,
               layout=result_layouts.suggested, autocast=None if mode == "lanczos" else {"cuda": "fp32"},
               backward=None if mode == "lanczos" else _backward(name, mode, n))(interpolate)  # fmt: skip
@@ -134,7 +134,8 @@ def _calls(name, n, aligned):
     def calls(aten, self, size, scales, align, antialias):
         if antialias:
             return aten["torchlike", name](self, list(size), scales, align, antialias)
-        return aten[name[1:]](self, list(size), *[align] * aligned, *(scales or [None] * n))
+        shown = name if "exact" in name else name[1:]
+        return aten[shown](self, list(size), *[align] * aligned, *(scales or [None] * n))
 
     return calls
 

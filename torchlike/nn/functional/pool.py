@@ -8,12 +8,13 @@ from torchlike._base.result_layouts import suggests_channels_last
 from torchlike._core.autocast.composite import in_float32_on_cpu
 from torchlike._core.dispatch.bind import front
 from torchlike._core.dispatch.dispatch import call
+from torchlike._core.dispatch.observers import composed
 from torchlike._core.tensor import arguments
 from torchlike._core.tensor.arguments import as_tensor_arg, bools
 from torchlike._core.tensor.memory_order import restride
 from torchlike._core.tensor.tensor import Tensor
 from torchlike._functions._install import FUNCTIONS, function
-from torchlike._ops import avgpool, fractional
+from torchlike._ops import _composed, avgpool, fractional
 from torchlike._ops import pool as ops
 
 __all__ = [
@@ -161,8 +162,15 @@ def _demand_channels(name, n, input):
         )
 
 
+@composed(_composed.adaptive_avg_pool1d_whole)
+def _mean(input):
+    return input.mean(-1, keepdim=True)
+
+
 def _adaptive_avg(n, input, output_size):
     size = _adaptive_size(f"adaptive_avg_pool{n}d", n, input, output_size)
+    if size == (1,) and input.dim() in (2, 3):
+        return _mean(input)
     if size == (1,) * n and (n > 1 or input.dim() in (2, 3)):
         out = input.mean(tuple(range(-n, 0)), keepdim=True)
         if input._view is not None and out.ndim == n + 2 and suggests_channels_last(input._layout):
@@ -316,6 +324,14 @@ def _unpool_size(n, input, kernel_size, stride, padding, output_size):
 def _unpool(n, input, indices, kernel_size, stride, padding, output_size):
     size = _unpool_size(n, input, kernel_size, stride, padding, output_size)
     alert_not_deterministic(f"max_unpooling{max(n, 2)}d_forward_out")
+    if n < 3:
+        return call(avgpool.max_unpool, (input, indices), (size,))
+    steps = [kernel_size if stride is None or stride in ([], ()) else stride, padding]
+    return _unpooled3(input, indices, size, *[[x] * 3 if isinstance(x, int) else list(x) for x in steps])
+
+
+@composed(lambda aten, *arguments: aten.max_unpool3d(*arguments))
+def _unpooled3(input, indices, size, stride, padding):
     return call(avgpool.max_unpool, (input, indices), (size,))
 
 
