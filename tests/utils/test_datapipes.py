@@ -466,3 +466,18 @@ def test_files(tmp_path):
         return [sorted(str(x).replace(str(tmp_path), "") for x in p) for p in (*lists, opened)]
 
     agree(read)
+
+
+def test_wrappers_that_are_sent_to_other_processes():
+    def sent(t):
+        pipes = t.utils.data.datapipes
+        around = pipes.datapipe._IterDataPipeSerializationWrapper(pipes.iter.IterableWrapper([1, 2]))
+        places = pipes.datapipe._MapDataPipeSerializationWrapper(pipes.map.SequenceWrapper([3, 4]))
+        again = [pickle.loads(pickle.dumps(p)) for p in (around, places)]
+        passes = [list(p) for p in (around, again[0], again[0])]
+        lengths = [len(p) for p in (around, places, *again)]
+        return passes, lengths, again[1][1], isinstance(again[1], t.utils.data.Dataset)
+
+    agree(sent)
+    without = lambda t: len(t.utils.data.datapipes.datapipe._IterDataPipeSerializationWrapper(iter([])))  # noqa: E731
+    agree_error(without, match="doesn't have valid length")

@@ -18,7 +18,7 @@ import numpy as np
 import torchlike._base.device as devices
 from torchlike._base.layout import Layout, memory_order
 from torchlike._executor.immediate import put_beside
-from torchlike._executor.pending import Array, Pending, as_numpy, ready, settled
+from torchlike._executor.pending import Array, as_numpy, ready
 
 if TYPE_CHECKING:
     from torchlike._core.tensor.storage import Storage
@@ -66,7 +66,7 @@ class HostMemory:
     Attributes:
         bytes: all of them, flat. address: where they begin. root: the array that has the memory, or None where it is
             not known who else refers to it. known: how often ``root`` is referred to where nobody else does.
-        epoch: that of the storage when they were last filled for ``data_ptr()``. pinned: whether that was asked for.
+        epoch: that of the storage when they were last those of its value. pinned: whether somebody has the address.
         own: whether it is memory of ours. writable: whether changes of the storage may go there.
         spans: what numpy sees of them, as sorted (first, end), the rest being the storage's value alone; None for all.
         group: weak references to the storages that begin at the same address, if one of them grew.
@@ -244,39 +244,10 @@ def _is_host(sharding: Any) -> bool:
     return devices.from_jax(next(iter(sharding.device_set))).type == "cpu"
 
 
-def address(storage: Storage) -> int:
-    """The address of the storage's bytes, which stays as it is and can be read as long as the storage lives.
-
-    What lies there is the value at the time of this call: a later change is seen there after the next call. On other
-    devices, while jax traces and for values spread over devices it is a number that aliases share and nobody can read.
-    """
-    if storage.stands:  # for a tensor outside of a transform; it has no memory, and says so
-        return storage.address
-    with LOCK.held:
-        if storage.shared:
-            return storage.whole().address
-        value = storage.value
-    if value.__class__ is Pending:
-        value = settled(value)
-    if not on_host(value):
-        return storage.address
-    with LOCK.held:
-        if storage.shared:
-            return storage.whole().address
-        memory = getattr(storage, "host", None)
-        if memory is None or len(memory.bytes) != value.nbytes:
-            memory = storage.host = HostMemory.new(value.nbytes)
-            memory.pinned = True
-        if memory.epoch != storage.epoch:
-            memory.put(value, storage.strides)
-            memory.epoch = storage.epoch
-        return memory.address
-
-
 def demand_accelerator() -> None:
     """RuntimeError where jax has neither a GPU nor a TPU: there is no memory to pin for it."""
     if jax.default_backend() == "cpu":
         raise RuntimeError("Cannot access accelerator device when none is available.")
 
 
-__all__ = ["LOCK", "HostMemory", "address", "demand_accelerator", "on_host", "root_of"]
+__all__ = ["LOCK", "HostMemory", "demand_accelerator", "on_host", "root_of"]

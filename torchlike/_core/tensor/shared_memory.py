@@ -120,6 +120,7 @@ class Shared(Storage):
                 self.epoch += 1
             if last:
                 part(self)
+                memory.epoch = self.epoch
             return form
 
     def whole(self) -> HostMemory:
@@ -266,6 +267,43 @@ def array_over(t: Tensor) -> np.ndarray | None:
         return memory.array_of(layout, dtype)
 
 
+def address(storage: Storage) -> int:
+    """The address of the storage's bytes, which stays as it is and is good as long as the storage lives.
+
+    What lies there is the value at the time of this call, and what is written there before the next read of a tensor
+    over it is the value then. On other devices, while jax traces and for values spread over devices it is a number that
+    aliases share and nobody can read.
+    """
+    if storage.stands:  # for a tensor outside of a transform; it has no memory, and says so
+        return storage.address
+    while not storage.shared:
+        form = storage.form
+        value = settled(form)
+        if not on_host(value):
+            return storage.address
+        with LOCK.held:
+            if storage.shared:
+                break
+            memory = getattr(storage, "host", None)
+            if memory is None or len(memory.bytes) != value.nbytes:
+                memory = storage.host = HostMemory.new(value.nbytes)
+            memory.pinned = True
+            if not _plain_here() or storage.copied:
+                return _filled(memory, storage, value)
+            if _opened(storage, form, value):
+                break
+    with LOCK.held:
+        return storage.whole().address
+
+
+def _filled(memory: HostMemory, storage: Storage, value: Any) -> int:
+    """The address of memory that is filled with the value and is for reading alone."""
+    if memory.epoch != storage.epoch:
+        memory.put(value, storage.strides)
+        memory.epoch = storage.epoch
+    return memory.address
+
+
 def has_gaps(t: Tensor) -> bool:
     """Whether strides reach beyond the elements that are kept, as those of a least-squares solution do."""
     form = t._storage.form
@@ -286,7 +324,7 @@ def _opened(storage: Storage, form: Any, value: Any) -> bool:
     if memory is None or len(memory.bytes) != value.nbytes:
         memory = HostMemory.new(value.nbytes)
     memory.spans = [] if value.nbytes > _SMALL and not memory.pinned else None
-    if memory.spans is None:
+    if memory.spans is None and memory.epoch != storage.epoch:
         memory.put(value, storage.strides)
     plain, storage.host = storage.__class__, memory
     storage.__class__ = SHARING[plain]
@@ -366,7 +404,7 @@ def lie_together(storage: Storage, larger: Storage) -> None:
 
 def _together(storage: Storage) -> list[Storage]:
     """The storages that lie where this one does, itself among them."""
-    if not storage.shared:
+    if not storage.shared or not storage.host.group:
         return [storage]
     root, found = storage.host.root, [ref() for ref in storage.host.group]
     return [s for s in found if s is not None and s.shared and s.host.root is root]
@@ -376,3 +414,5 @@ def demand_resizable(storage: Storage) -> None:
     """RuntimeError where numpy sees the memory."""
     if storage.shared and not storage.host.alone(len(_together(storage))):
         raise RuntimeError("Trying to resize storage that is not resizable: a numpy array or buffer shares its memory")
+    if storage.shared and not storage.host.group:
+        storage.value  # noqa: B018  (a read, after which it is a plain storage)

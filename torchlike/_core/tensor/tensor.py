@@ -15,8 +15,8 @@ from torchlike._base.volatile import volatile
 from torchlike._core.dispatch.layers import DISPATCH, TRANSFORMS
 from torchlike._core.overrides import torch_function
 from torchlike._core.tensor import views
-from torchlike._core.tensor.host_memory import address
 from torchlike._core.tensor.mutation import become, count_with, demand_own, enter, placed
+from torchlike._core.tensor.shared_memory import address
 from torchlike._core.tensor.size import Size
 from torchlike._core.tensor.storage import CAPTURES, UNTRACKED, Freed, Outer, Storage, Version, holding, told
 from torchlike._executor.immediate import Abstract

@@ -33,9 +33,9 @@ from torchlike._base.dtypes import bool as bool_
 from torchlike._base.layout import Layout, memory_order, numel
 from torchlike._base.volatile import volatile
 from torchlike._core.tensor import storage_arguments as given
-from torchlike._core.tensor.host_memory import address, demand_accelerator
+from torchlike._core.tensor.host_memory import demand_accelerator
 from torchlike._core.tensor.mutation import enter, placed, store
-from torchlike._core.tensor.shared_memory import demand_resizable
+from torchlike._core.tensor.shared_memory import address, demand_resizable
 from torchlike._core.tensor.storage import CAPTURES, Freed, Storage, holding
 from torchlike._core.tensor.tensor import Tensor
 from torchlike._executor import immediate
@@ -224,7 +224,7 @@ class UntypedStorage(given.StorageBase):
 
     @volatile
     def resizable(self) -> bool:
-        return not self._storage.shared
+        return not self._storage.shared or self._storage.host.alone()
 
     def is_pinned(self, device: str = "cuda") -> bool:
         return False

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import pickle
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any, ClassVar, TypeVar
+
+try:
+    import dill
+except ImportError:
+    dill = None
 
 from torchlike.utils.data.datapipes import _hook_iterator as passes
 from torchlike.utils.data.dataset import Dataset, IterableDataset
@@ -160,3 +166,47 @@ class DataChunk(list):
     def raw_iterator(self) -> Any:
         """Its items."""
         return iter(self)
+
+
+class _DataPipeSerializationWrapper:
+    """A pipe for who sends it to another process: dill pickles what pickle does not, where it is there."""
+
+    def __init__(self, datapipe: Any) -> None:
+        self._datapipe = datapipe
+
+    def __getstate__(self) -> Any:
+        try:
+            return pickle.dumps(self._datapipe), False
+        except Exception:
+            if dill is None:
+                raise
+            return dill.dumps(self._datapipe), True
+
+    def __setstate__(self, state: Any) -> None:
+        value, by_dill = state
+        self._datapipe = (dill if by_dill else pickle).loads(value)
+
+    def __len__(self) -> int:
+        try:
+            return len(self._datapipe)
+        except Exception:
+            raise TypeError(f"{type(self).__name__} instance doesn't have valid length") from None
+
+
+class _IterDataPipeSerializationWrapper(_DataPipeSerializationWrapper, IterDataPipe):
+    def __init__(self, datapipe: Any) -> None:
+        super().__init__(datapipe)
+        self._datapipe_iter: Iterator[Any] | None = None
+
+    def __iter__(self) -> Any:
+        self._datapipe_iter = iter(self._datapipe)
+        return self
+
+    def __next__(self) -> Any:
+        assert self._datapipe_iter is not None
+        return next(self._datapipe_iter)
+
+
+class _MapDataPipeSerializationWrapper(_DataPipeSerializationWrapper, MapDataPipe):
+    def __getitem__(self, index: Any) -> Any:
+        return self._datapipe[index]
