@@ -1,7 +1,9 @@
 """Modules, optimizers and other objects: saved by either library, loaded by the other; pickles of their own."""
 
 import copy
+import io
 import pickle
+import warnings
 
 import pytest
 import torch
@@ -210,3 +212,25 @@ class Former:
 
     def __reduce__(self):
         return generator._rebuild, (self.g.device, self.g.get_state())
+
+
+def _of_0_3(views, ending=b"\x02" + bytes(15)):
+    """A file as PyTorch 0.3 wrote it: two parts of a storage of two floats, which follows the pickles."""
+    parts = [
+        b"(U\x07storageq\x00ctorch\nFloatStorage\nq\x01U\x01aU\x03cpuK\x02U" + bytes([len(key)]) + key
+        + b"K" + bytes([first]) + b"K" + bytes([count]) + b"\x87tQ" for key, first, count in views
+    ]  # fmt: skip
+    head = [pickle.dumps(x, 2) for x in (0x1950A86A20F9469CFC6C, 1001, {"type_sizes": {}, "little_endian": True})]
+    return b"".join([*head, b"\x80\x02", *parts, b"\x86.", pickle.dumps(["a"], 2), ending])
+
+
+def test_views_of_storages_in_files_of_old():
+    numbers = (2).to_bytes(8, "little") + b"\x00\x00\x80\x3f\x00\x00\x00\x40"
+    data = _of_0_3([(b"b", 0, 1), (b"c", 1, 1)], numbers)
+    for t in (torch, tl):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            first, second = t.load(io.BytesIO(data), weights_only=False)
+            assert (first[0], second[0], len(first), len(second)) == (1.0, 2.0, 1, 1)
+    with pytest.raises(pickle.UnpicklingError, match="a view of a storage beyond its end"):
+        tl.load(io.BytesIO(_of_0_3([(b"b", 0, 1), (b"c", 1, 9)], numbers)), weights_only=False)

@@ -56,6 +56,8 @@ for _library in ("_C", "_C_stable"):  # its older name and that of 0.29
     ).define()
 for _name in ("_c10d_functional", "_c10d_functional_autograd"):
     setattr(ops, _name, _Namespace(_name, "distributed._functional_ops"))
+for _name in ("c10d", "c10d_functional"):
+    setattr(ops, _name, _Namespace(_name, "distributed._dispatched"))
 
 
 def _storage_type(self: Tensor) -> Any:

@@ -61,3 +61,27 @@ def test_schedules_have_one_base():
         return [issubclass(kind, schedules._PipelineSchedule) for kind in kinds]
 
     agree(names)
+
+
+KEYS = ["c10d.scatter_", "c10d.broadcast_", "c10d_functional.wait_tensor", "_c10d_functional._wrap_tensor_autograd"]
+
+
+@pytest.mark.parametrize("name", KEYS)
+def test_operators_that_tables_of_subclasses_name(name):
+    def found(t):
+        importlib.import_module(f"{t.__name__}.distributed._functional_collectives")
+        space, operator = name.split(".")
+        overload = getattr(getattr(t.ops, space), operator).default
+        return str(overload), {overload: 1}[getattr(getattr(t.ops, space), operator).default]
+
+    agree(found)
+
+
+def test_collectives_do_not_go_through_the_dispatcher():
+    with pytest.raises(NotImplementedError, match=r"torch\.ops\.c10d\.send: .*call the function of torch\.distributed"):
+        torchlike.ops.c10d.send([torchlike.ones(1)])
+    with pytest.raises(AttributeError, match="'c10d' object has no attribute 'sned'"):
+        torchlike.ops.c10d.sned  # noqa: B018
+    x = torchlike.ones(2, requires_grad=True)
+    torchlike.ops._c10d_functional._wrap_tensor_autograd(x).sum().backward()
+    assert x.grad.tolist() == [1, 1]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import io
 import pickle
 
@@ -528,3 +529,26 @@ def test_files_of_weights_alone_hold_wrappers_of_allowed_classes():
 
     agree(allowed)
     agree_error(lambda t: saved(t, stored(t)), "Unsupported global: GLOBAL .*Stored")
+
+
+def test_deep_copies_of_wrappers_on_meta_ask_clone():
+    def copied(t):
+        class Wrapper(t.Tensor):
+            @staticmethod
+            def __new__(cls, inner):
+                return t.Tensor._make_subclass(cls, inner.to("meta"))
+
+            def __init__(self, inner):
+                self.inner = inner
+
+            @classmethod
+            def __torch_dispatch__(cls, function, types, args=(), kwargs=None):
+                result = function(*[x.inner if isinstance(x, cls) else x for x in args], **(kwargs or {}))
+                return cls(result) if isinstance(result, t.Tensor) else result
+
+        w = Wrapper(t.ones(2))
+        w.label = "w"
+        c = copy.deepcopy(w)
+        return type(c).__name__, c.inner.tolist(), c.label, c.inner is w.inner, c.device.type
+
+    agree(copied)

@@ -274,7 +274,7 @@ def _demand_storage(t):
 def _copied(t, memo):
     """A leaf with the layout of ``t`` over a copy of its storage, one for all tensors that share it."""
     _demand_storage(t)
-    if subclassed(t) and isinstance(t._storage.form, Outer):
+    if subclassed(t) and (isinstance(t._storage.form, Outer) or t.device.type == "meta"):
         new = redispatch("clone.default", t)
         _demand_copy(t, new, "clone")
         return mark(new, True) if requires_grad(t) else new

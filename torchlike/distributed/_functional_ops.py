@@ -114,6 +114,11 @@ def _wait(tensor: Tensor) -> Tensor:
     return C.wait_tensor(tensor)
 
 
+def _wrap(input: Tensor) -> Tensor:
+    """A tensor that is there already, as one of its own."""
+    return input.clone()
+
+
 def _into(out: Tensor, found: Tensor) -> Tensor:
     if out.shape != found.shape:
         raise RuntimeError(f"out has the shape {tuple(out.shape)}, and the result {tuple(found.shape)}")
@@ -145,7 +150,12 @@ _SCHEMAS: dict[str, Callable[..., Any]] = {
     "batch_p2p_ops(str[] op_list, int[] peer_list, int[] tag_list, Tensor[] tensors, str group_name) -> Tensor[]":
         _batch,
     "wait_tensor(Tensor tensor) -> Tensor": _wait,
+    "_wrap_tensor_autograd(Tensor input) -> Tensor": _wrap,
 }  # fmt: skip
+
+
+_NAMES = [schema.partition("(")[0] for schema in _SCHEMAS]
+FUNCTIONAL = [n for n in _NAMES if n.strip("_") == n and not n.endswith("_out")]  # what gives new tensors
 
 
 def _plain(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -56,12 +56,16 @@ class Storages:
         dtype = dtypes.uint8 if dtype is UntypedStorage else dtype
         if not isinstance(dtype, dtypes.dtype) or not isinstance(count, int):
             raise pickle.UnpicklingError("a storage without an element type: the file is damaged")
-        if any(view):
-            raise NotImplementedError("load() does not read views of storages, as PyTorch 0.3 saved them")
         key = str(key)
         if key not in self.made:
             self._make(key, dtype, str(location), count * dtype.itemsize)
-        return TypedStorage(wrap_storage=self.made[key], dtype=dtypes.ALIASES[dtype.name])
+        bytes_of = self.made[key]
+        if any(view):  # as PyTorch 0.3 saved a view of a storage: its key, first element and length
+            _, first, length = view[0]
+            if not (isinstance(first, int) and isinstance(length, int) and 0 <= first <= first + length <= count):
+                raise pickle.UnpicklingError("a view of a storage beyond its end: the file is damaged")
+            bytes_of = bytes_of[first * dtype.itemsize : (first + length) * dtype.itemsize]
+        return TypedStorage(wrap_storage=bytes_of, dtype=dtypes.ALIASES[dtype.name])
 
     def rebuild_sparse(self, *args: Any) -> Any:
         """A sparse tensor whose parts have their bytes only later."""

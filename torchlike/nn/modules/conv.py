@@ -1,5 +1,6 @@
 """Convolutional layers."""
 
+import warnings
 from typing import Any
 
 from torchlike._base.state import no_grad
@@ -210,6 +211,15 @@ class _ConvTransposeNd(_ConvNd):
                 f"(for an input of {input.size()[lead:]})"
             )
         return tuple(size - lo for size, lo in zip(output_size, least, strict=True))
+
+
+class _ConvTransposeMixin(_ConvTransposeNd):
+    """The name that libraries of old ask for."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        text = "`_ConvTransposeMixin` is a deprecated internal class. Please consider using public APIs."
+        warnings.warn(text, FutureWarning, stacklevel=2)
+        super().__init__(*args, **kwargs)
 
 
 def _transposed_layer(name, n, as_tuple, convolve, doc):

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
+import importlib.util
 import pickle
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any, ClassVar, TypeVar
-
-try:
-    import dill
-except ImportError:
-    dill = None
 
 from torchlike.utils.data.datapipes import _hook_iterator as passes
 from torchlike.utils.data.dataset import Dataset, IterableDataset
@@ -178,13 +174,13 @@ class _DataPipeSerializationWrapper:
         try:
             return pickle.dumps(self._datapipe), False
         except Exception:
-            if dill is None:
+            if importlib.util.find_spec("dill") is None:
                 raise
-            return dill.dumps(self._datapipe), True
+            return importlib.import_module("dill").dumps(self._datapipe), True
 
     def __setstate__(self, state: Any) -> None:
         value, by_dill = state
-        self._datapipe = (dill if by_dill else pickle).loads(value)
+        self._datapipe = (importlib.import_module("dill") if by_dill else pickle).loads(value)
 
     def __len__(self) -> int:
         try:
