@@ -55,6 +55,7 @@ _functorch.aot_autograd _functorch.config
 _functorch.compilers
 functorch _library _inductor utils.flop_counter distributed.pipelining
 _C library _higher_order_ops distributed._functional_ops
+distributed._dispatched
 _VF
 _dynamo
 _custom_ops

@@ -616,3 +616,18 @@ def test_gradients_that_are_none():
         return seen, x.grad, t.onnx.producer_name, t.onnx.producer_version
 
     agree(f)
+
+
+def test_the_processor_has_no_kernels_to_choose():
+    names = [n for n in dir(torch.cpu) if n.startswith("_is_") and n.endswith("_supported")]
+    assert names and not any([getattr(torchlike.cpu, n)() for n in names])
+    assert [hasattr(t._C._cpu, "_is_vnni_supported") for t in (torch, torchlike)] == [False, False]
+
+
+def test_a_class_of_convolutions_of_old():
+    def f(t):
+        mixin = importlib.import_module(f"{t.__name__}.nn.modules.conv")._ConvTransposeMixin
+        arguments = (1, 1, (1,), (1,), (0,), (1,), True, (0,), 1, True, "zeros")
+        return warned(lambda: mixin(*arguments) is None), issubclass(mixin, t.nn.Conv1d.__base__)
+
+    agree(f)

@@ -11,6 +11,7 @@ from torchlike._base.state import is_grad_enabled as is_grad_enabled
 from torchlike._base.state import is_inference_mode_enabled as is_inference_mode_enabled
 from torchlike._base.state import is_multithreading_enabled as _is_multithreading_enabled
 from torchlike._C import _autograd as _autograd
+from torchlike._C import _cpu as _cpu
 from torchlike._C import _distributed_rpc as _distributed_rpc
 from torchlike._C import _functions as _functions
 from torchlike._C import _functorch as _functorch
