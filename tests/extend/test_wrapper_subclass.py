@@ -552,3 +552,25 @@ def test_deep_copies_of_wrappers_on_meta_ask_clone():
         return type(c).__name__, c.inner.tolist(), c.label, c.inner is w.inner, c.device.type
 
     agree(copied)
+
+
+def test_deep_copies_on_meta_ask_the_method_clone():
+    def copied(t):
+        class Wrapper(t.Tensor):
+            @staticmethod
+            def __new__(cls, inner):
+                made = t.Tensor._make_subclass(cls, inner.to("meta"), True)
+                made.inner = inner
+                return made
+
+            def clone(self):
+                return type(self)(self.inner + 1)
+
+        c = copy.deepcopy(Wrapper(t.ones(2)))
+        return type(c).__name__, c.inner.tolist(), c.requires_grad, c.is_leaf
+
+    def plain(t):
+        return copy.deepcopy(t.ones(2, device="meta").as_subclass(type("Plain", (t.Tensor,), {})))
+
+    agree(copied)
+    agree_error(plain, match=r"for wrapper subclasses only works for subclass types that.* implement clone")

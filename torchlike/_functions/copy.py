@@ -13,7 +13,7 @@ from torchlike._base.bits import X64
 from torchlike._base.layout import contiguous_strides, preserve_strides
 from torchlike._base.once import asked_for, discarding
 from torchlike._base.result_layouts import suggests_channels_last
-from torchlike._base.state import state
+from torchlike._base.state import no_grad, state
 from torchlike._core.autograd.fields import mark
 from torchlike._core.autograd.hooks import warn_if_has_hooks
 from torchlike._core.autograd.node import requires_grad
@@ -274,8 +274,10 @@ def _demand_storage(t):
 def _copied(t, memo):
     """A leaf with the layout of ``t`` over a copy of its storage, one for all tensors that share it."""
     _demand_storage(t)
-    if subclassed(t) and (isinstance(t._storage.form, Outer) or t.device.type == "meta"):
-        new = redispatch("clone.default", t)
+    meta = type(t) is not Tensor and t.device.type == "meta"
+    if meta or (subclassed(t) and isinstance(t._storage.form, Outer)):
+        with no_grad():
+            new = redispatch("clone.default", t) if subclassed(t) else t.clone()
         _demand_copy(t, new, "clone")
         return mark(new, True) if requires_grad(t) else new
     if type(t) is not Tensor:
