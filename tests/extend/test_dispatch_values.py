@@ -122,5 +122,17 @@ def test_a_gradient_that_somebody_holds_is_copied(t, keeps, script):
     log.results.clear()
 
 
+@pytest.mark.parametrize("f", [torchlike.kron, torchlike.nn.functional.cosine_similarity, torchlike.tensordot])
+def test_gradients_of_some_inputs_of_what_is_composed(f):
+    a, b = (torchlike.rand(3, 3).requires_grad_() for _ in range(2))
+    wanted = torchlike.autograd.grad(f(a, b).sum(), (b, a))
+    with BaseTorchDispatchMode():
+        got = torchlike.autograd.grad(f(a, b).sum(), (b, a))
+        (alone,) = torchlike.autograd.grad(f(a, b.detach()).sum(), (a,))
+    for x, y in zip(wanted, got, strict=True):
+        assert torchlike.allclose(x, y)
+    assert torchlike.allclose(alone, wanted[1])
+
+
 def test_the_kit_has_modes_of_both_libraries():
     assert dispatch(torchlike).BaseTorchDispatchMode is BaseTorchDispatchMode

@@ -34,7 +34,7 @@ def recipe(plan: Any) -> Any:
     """The jaxpr of a plan's gradients with the names of words, or None if it has parts that aten has no word for."""
     if plan.recipe is None:
         function, avals = _source(plan)
-        closed = named_trace(function, *avals)
+        closed = _without_conjugates(named_trace(function, *avals))
         if missing(closed.jaxpr):
             plan.recipe = _OPAQUE
         else:
@@ -61,7 +61,7 @@ def _without_twins(closed: Any) -> Any:
     for eqn in closed.jaxpr.eqns:
         eqn = eqn.replace(invars=[v if isinstance(v, Literal) else same.get(v, v) for v in eqn.invars])
         word = eqn.params["word"].name if eqn.primitive.name == "word" else eqn.primitive.name
-        if word in ("reshape", "view", "unsqueeze"):
+        if word in ("reshape", "view", "unsqueeze") and not isinstance(eqn.invars[0], Literal):
             key = eqn.invars[0], word, eqn.outvars[0].aval.shape
             if key in found:
                 same[eqn.outvars[0]] = found[key]
@@ -70,6 +70,47 @@ def _without_twins(closed: Any) -> Any:
         eqns.append(eqn)
     outs = [v if isinstance(v, Literal) else same.get(v, v) for v in closed.jaxpr.outvars]
     return closed.replace(jaxpr=closed.jaxpr.replace(eqns=eqns, outvars=outs))
+
+
+# What commutes with conjugation if the numbers that it has beside tensors, as zeros of padding, are real.
+_COMMUTES = frozenset(
+    "pad reshape transpose slice squeeze expand_dims broadcast_in_dim neg concatenate reduce_sum".split()
+)
+
+
+def _without_conjugates(closed: Any) -> Any:
+    """A jaxpr without the pairs of conjugations that jax's convention of gradients and PyTorch's differ by."""
+    if not any(eqn.primitive.name == "conj" for eqn in closed.jaxpr.eqns):
+        return closed
+    same: dict[Any, Any] = {}
+    apart: dict[Any, Any] = {}  # of variables, those that they are conjugates of
+    eqns: list = []
+    for eqn in closed.jaxpr.eqns:
+        ins = [v if isinstance(v, Literal) else same.get(v, v) for v in eqn.invars]
+        eqn, name = eqn.replace(invars=ins), eqn.primitive.name
+        tensors = [v for v in ins if not isinstance(v, Literal)]
+        known = bool(tensors) and all(v in apart for v in tensors)
+        if name == "conj" and known:
+            same[eqn.outvars[0]] = apart[ins[0]]
+            continue
+        to_real = name == "convert_element_type" and eqn.outvars[0].aval.dtype.kind != "c"
+        if (name == "real" or to_real) and known:
+            eqn = eqn.replace(invars=[apart[ins[0]]])
+        elif name == "conj":
+            apart[eqn.outvars[0]] = ins[0]
+        elif name in _COMMUTES and known and all(not np.imag(v.val) for v in ins if isinstance(v, Literal)):
+            bare = [type(v)(v.aval) for v in eqn.outvars]
+            eqns.append(eqn.replace(invars=[v if isinstance(v, Literal) else apart[v] for v in ins], outvars=bare))
+            apart[eqn.outvars[0]] = bare[0]
+        eqns.append(eqn)
+    outs = [v if isinstance(v, Literal) else same.get(v, v) for v in closed.jaxpr.outvars]
+    needed = {v for v in outs if not isinstance(v, Literal)}
+    kept = []
+    for eqn in reversed(eqns):
+        if needed.intersection(eqn.outvars) or eqn.primitive.name in ("word", "later", "unseen"):
+            kept.append(eqn)
+            needed.update(v for v in eqn.invars if not isinstance(v, Literal))
+    return closed.replace(jaxpr=closed.jaxpr.replace(eqns=kept[::-1], outvars=outs))
 
 
 def _in_order(closed: Any, plan: Any) -> Any:
@@ -211,7 +252,7 @@ class Case:
         if aval is None or not self.op.dynamic[i].is_tensor:
             return None if i is None or not self.op.dynamic[i].has_default else self.op.dynamic[i].default
         with without_dispatch():
-            zeros = self.grad.new_zeros(tuple(aval.shape))
+            zeros = self.grad.new_zeros(tuple(aval.shape), dtype=FROM_NP[aval.dtype])
         return zeros if state.trace is None else state.trace.known(zeros)
 
     def plain(self, function: Callable) -> Any:

@@ -135,8 +135,9 @@ class ShownTask(engine._Task):
             if edge[0] is not None:
                 self.awaited[edge[0]] = self.awaited.get(edge[0], 0) + 1
         if self.needed is not None:
-            made.sort(key=lambda n: n._seq)
-            self.needed |= {n for n in made if any(e is not None and e[0] in self.needed for e in n._edges)}
+            for n in sorted(made, key=lambda n: n._seq):  # so that what a node leads to is known before it
+                if any(e is not None and e[0] in self.needed for e in n._edges):
+                    self.needed.add(n)
         if not self.keep:
             node._release()
         return pairs + [(edge, None) for edge in node._edges]

@@ -1,6 +1,7 @@
 """Which aten calls an operator call is: its own overload, or those that PyTorch makes of it."""
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from typing import Any
 
@@ -11,6 +12,7 @@ from torchlike._aten.packets import OpOverload, ops
 from torchlike._aten.python_dispatch import in_handler, invoke, leaves, normalised
 from torchlike._base.dims import infer_size
 from torchlike._base.geometry import can_view
+from torchlike._base.state import state
 from torchlike._core.dispatch.view_calls import tie
 from torchlike._core.tensor.mutation import write
 from torchlike._core.tensor.storage import UNTRACKED
@@ -129,10 +131,19 @@ def call(op: Any, inputs: tuple, static: tuple) -> Any:
         return DERIVED[0](op, inputs)
     special = _calls(op.full_name, op.aten.calls)
     if special is not None:
-        out = special(*arguments(op, inputs, static).values())
+        with _announced(op, inputs):
+            out = special(*arguments(op, inputs, static).values())
     else:
         out = as_one(op, arguments(op, inputs, static))
     return tuple(out) if isinstance(out, list | tuple) else out
+
+
+def _announced(op: Op, inputs: tuple) -> AbstractContextManager[Any]:
+    """Let the modes that ask for it know that the calls within are those of one operator."""
+    for mode in state.dispatch_modes:
+        if getattr(type(mode), "hears_composed", False):
+            return mode.composed(f"aten::{op.schema.name}", inputs)
+    return nullcontext()
 
 
 def as_one(op: Op, named: dict[str, Any]) -> Any:

@@ -30,7 +30,7 @@ def of(node: Any, grads: list) -> _Pairs | None:
     if not isinstance(op, Op) or isinstance(op, ViewOp) or plan.refuses or state.trace is not None or state.levels:
         return None
     compose = lower.composition(op)
-    if compose is None or getattr(node, "given", None) is not None or not _told(plan):
+    if compose is None or op.backward is not None or getattr(node, "given", None) is not None or not _told(plan):
         return None
     inputs = _inputs(node, grads)
     if any(layer.has_dispatch(type(x)) for x in inputs):

@@ -48,6 +48,9 @@ def _word(eqn: Any, *values: Any) -> list:
     name, _, overload = p["word"].name.partition(".")
     if name == "scalar_tensor":
         return [_tensor(args[0], args[1], eqn.outvars[0].aval.dtype)]
+    if name in ("zeros", "ones"):
+        options = {"dtype": args[1].dtype, "layout": strided, "device": args[1].device}
+        return [redispatch(getattr(_aten, name).default, args[0], **options)]
     if name == "view":
         return [reshaped(*args)]
     if kwargs.pop("options", False):

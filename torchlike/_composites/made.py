@@ -1,5 +1,6 @@
 """Overloads that PyTorch makes of others under names of their own: steps of public functions, checks, casts, views."""
 
+import warnings
 from typing import Any
 
 import torchlike._base.dtypes as dtypes
@@ -14,6 +15,7 @@ from torchlike._core.tensor.tensor import channels_last, channels_last_3d
 from torchlike._core.tensor.zero_tensor import is_zero
 from torchlike._decl.function_schema import code_of
 from torchlike._ops.upsample import interpolate
+from torchlike.autograd import Function
 from torchlike.nn import functional
 from torchlike.nn.utils import rnn
 
@@ -320,3 +322,19 @@ for _layout in ("bsr", "bsc"):
 made("_to_sparse.sparse_dim(Tensor self, int sparse_dim) -> Tensor")(
     lambda self, sparse_dim: self.to_sparse(sparse_dim)
 )
+
+
+class TestWarnInAutograd(Function):
+    """A copy whose derivative warns."""
+
+    @staticmethod
+    def forward(ctx: Any, self: Any) -> Any:
+        return self.clone()
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Any) -> Any:
+        warnings.warn("Warn from backward", stacklevel=1)
+        return grads[0]
+
+
+made("_test_warn_in_autograd(Tensor self) -> Tensor", out=True)(lambda self: TestWarnInAutograd.apply(self))

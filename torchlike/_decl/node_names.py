@@ -14,6 +14,7 @@ def node_of_backward(kernel: Kernel) -> str:
     named = getattr(kernel.declaration, "backward", None)
     if isinstance(named, dict) and len(named) == 1:
         text = next(iter(named.values()))[0]
+        text = getattr(text, "whole", text)  # a function that is this one call
         if isinstance(text, str):
             return camel(text.partition("(")[0]) + "Backward"
     return kernel.node + "Backward"

@@ -27,8 +27,16 @@ if TYPE_CHECKING:
 _PLAIN = {
     "diagonal": lambda x, offset, dim1, dim2: jnp.diagonal(x, offset, dim1, dim2),
     "detach": lambda x: x,
+    "empty_like": lambda x: jnp.zeros_like(x),
+    "eq.Scalar": lambda x, number: x == number,
+    "fill_.Scalar": lambda x, number: jnp.full_like(x, number),
     "expand": lambda x, size: jnp.broadcast_to(x, size),
+    "_unsafe_view": lambda x, size: jnp.reshape(x, size),
+    "copy_": lambda x, source: source,
+    "mul_.Scalar": lambda x, number: x * number,
+    "mul.Scalar": lambda x, number: x * number,
     "new_zeros": lambda like, size, options=False: jnp.zeros(size, like.dtype),
+    "ones": lambda size, like: jnp.ones(size, like.dtype),
     "permute": lambda x, dims: jnp.transpose(x, dims),
     "scalar_tensor": lambda number, like: jnp.asarray(number, like.dtype),
     "select.int": lambda x, dim, index: jax.lax.index_in_dim(x, index, dim, keepdims=False),
@@ -38,6 +46,7 @@ _PLAIN = {
     "transpose.int": lambda x, dim0, dim1: jnp.swapaxes(x, dim0, dim1),
     "unsqueeze": lambda x, dim: jnp.expand_dims(x, dim),
     "view": lambda x, size: jnp.reshape(x, size),
+    "zeros": lambda size, like: jnp.zeros(size, like.dtype),
     "zeros_like": lambda x: jnp.zeros_like(x),
 }
 

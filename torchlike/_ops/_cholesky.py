@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
+from torchlike._decl.words import spelled
 from torchlike._ops._square import adjoint, diagonal, mm
 
 
@@ -30,6 +31,10 @@ def _derivative(upper, values, dots):
     return low, cholesky_jvp(0.5 * (dots[0] + adjoint(dots[0])), low, upper)
 
 
+def _tril(x, k=0):
+    return spelled("tril", jnp.tril, x, k)
+
+
 def cholesky_vjp(grad, low, upper):
     """Symmetric, as for a function of Hermitian matrices. After Murray, arXiv:1602.07527, section 2.
 
@@ -37,8 +42,8 @@ def cholesky_vjp(grad, low, upper):
     """
     if upper:
         grad, low = adjoint(grad), adjoint(low)
-    inner = jnp.tril(mm(adjoint(low), grad))  # a NaN of what L has no part of is one of the whole, as in PyTorch
-    inner = 0.5 * (inner + adjoint(jnp.tril(inner, -1)))
+    inner = _tril(mm(adjoint(low), grad))  # a NaN of what L has no part of is one of the whole, as in PyTorch
+    inner = 0.5 * (inner + adjoint(_tril(inner, -1)))
     left = lax.linalg.triangular_solve(low, inner, left_side=True, lower=True, conjugate_a=True, transpose_a=True)
     return lax.linalg.triangular_solve(low, left, left_side=False, lower=True)
 

@@ -1,9 +1,13 @@
 """Checks that the operators of linear algebra share, and small helpers on batches of matrices."""
 
+import math
+
 import jax.numpy as jnp
 from jax import lax
 
 from torchlike._base.dims import broadcast_shapes
+from torchlike._decl.naming import naming
+from torchlike._decl.words import aten, spelled
 from torchlike._ops._axes import is_floating, type_name
 from torchlike._ops.matmul import precision
 
@@ -71,11 +75,20 @@ def same_dtype(name, a, b, first="A", second="B"):
 
 def mm(a, b):
     """The product of batches of matrices."""
+    if naming() and max(a.ndim, b.ndim) > 2:
+        return _stacks(a, b)
     return jnp.matmul(a, b, precision=precision())
 
 
+def _stacks(a, b):
+    """As :func:`mm`, in the words of PyTorch."""
+    batch = [*broadcast_shapes(a.shape[:-2], b.shape[:-2])]
+    a, b = (aten.view(aten.expand(x, [*batch, *x.shape[-2:]]), [math.prod(batch), *x.shape[-2:]]) for x in (a, b))
+    return aten._unsafe_view(aten.bmm(a, b), [*batch, a.shape[-2], b.shape[-1]])
+
+
 def transpose(x):
-    return jnp.swapaxes(x, -1, -2)
+    return spelled("transpose.int", jnp.swapaxes, x, -2, -1)
 
 
 def adjoint(x):

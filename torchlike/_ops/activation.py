@@ -10,7 +10,7 @@ from torchlike._base import result_layouts
 from torchlike._base.dims import wrap_dim
 from torchlike._base.dtypes import get_default_dtype
 from torchlike._decl.op import Inplace, op, pointwise
-from torchlike._ops import _composed
+from torchlike._ops import _composed, _derivatives
 from torchlike._ops._elementwise import demand, demand_real, kind, scalar_name, wide, wide_dtype
 from torchlike._ops.random import numbers, uniform01
 from torchlike._ops.special import bounded_erf
@@ -138,7 +138,7 @@ celu = _activation(
     lambda x, alpha: _elu(x, alpha, 1, 1 / alpha),
     lambda x, grad, alpha: _elu_back(x, grad, alpha, 1, 1 / alpha),
     dispatched="elu_cpu", variants="function", node="CeluBackward CeluBackward1", held="alpha:wide:floats",
-    doc="As :func:`elu`, with a slope that is 1 at 0 whatever ``alpha``.",
+    backward=_derivatives.CELU, doc="As :func:`elu`, with a slope that is 1 at 0 whatever ``alpha``.",
 )  # fmt: skip
 
 
@@ -346,7 +346,7 @@ def tanhshrink(self):
 
 
 @op("log_sigmoid(Tensor self) -> Tensor", variants="", node="LogSigmoidBackward",
-    aten={"out": "out", "calls": _composed.log_sigmoid},
+    aten={"out": "out", "calls": _composed.log_sigmoid}, backward=_derivatives.LOG_SIGMOID,
     vjp={"self": lambda grad, self: _wide(lambda x, g: g * lax.logistic(-x), self, grad)})  # fmt: skip
 def log_sigmoid(self):
     demand("log_sigmoid_cpu", self, "f")
@@ -572,8 +572,8 @@ def log_softmax(self, dim, dtype):
 
 @op("softmin(Tensor self, int dim, ScalarType? dtype=None) -> Tensor",
     aten={"own": True, "calls": _composed.softmin},
-    node="SoftmaxBackward", variants="",
-    vjp={"self": lambda grad, result, dim: -_softmax_back(grad, result, dim)}, autocast={"cuda": "fp32"})  # fmt: skip
+    node="SoftmaxBackward", variants="", autocast={"cuda": "fp32"}, backward=_derivatives.softmin,
+    vjp={"self": lambda grad, result, dim: -_softmax_back(grad, result, dim)})  # fmt: skip
 def softmin(self, dim, dtype):
     """Softmax of the negated input."""
     x, result, axis = _softmax_input("softmax", -self, dim, dtype)

@@ -6,6 +6,7 @@ from jax import lax
 
 from torchlike._decl import rules
 from torchlike._decl.op import op, pointwise
+from torchlike._ops import _derivatives
 from torchlike._ops._complex import inverse, product, quotient
 from torchlike._ops._elementwise import (
     broadcast,
@@ -368,6 +369,7 @@ remainder = pointwise(
         "self": _pass,
         "other": lambda grad, self, other: -grad * lax.stop_gradient(floor_quotient(self, other)),
     },
+    backward=_derivatives.quotient("floor"),
 )(_remainder)
 remainder_scalar = pointwise(
     "remainder.Scalar(Tensor self, Scalar other) -> Tensor",
@@ -396,6 +398,7 @@ fmod = pointwise(
         "self": _pass,
         "other": lambda grad, self, other: -grad * lax.stop_gradient(_trunc(self / other)),
     },
+    backward=_derivatives.quotient("trunc"),
 )(_fmod)
 fmod_scalar = pointwise(
     "fmod.Scalar(Tensor self, Scalar other) -> Tensor",

@@ -265,8 +265,10 @@ def _declare_adaptive_max(n):
         node, saved = "SqueezeBackward1", _SQUEEZED
     calls = _composed.adaptive_max_pool1d if n == 1 else _composed.renamed(f"adaptive_max_pool{n}d")
     aten = {"own": True, "calls": calls}
+    back = f"adaptive_max_pool{n}d_backward(Tensor grad_output, Tensor self, Tensor indices) -> Tensor"
+    shown = None if n == 1 else (back, {"indices": "result1"})
     settings = {"nondiff": (1,), "saved": saved, "autocast": _SPATIAL[n], "layout": _IMAGES[n], "aten": aten}
-    return op(schema, variants="", node=node, vjp={"self": backward}, **settings)(adaptive)
+    return op(schema, variants="", node=node, vjp={"self": backward}, backward=shown, **settings)(adaptive)
 
 
 adaptive_max_pool = {n: _declare_adaptive_max(n) for n in (1, 2, 3)}

@@ -8,6 +8,7 @@ from jax import lax
 
 from torchlike._decl.op import op, pointwise
 from torchlike._decl.words import aten
+from torchlike._ops import _derivatives
 from torchlike._ops._elementwise import (
     broadcast,
     conj,
@@ -84,6 +85,7 @@ def _extreme_number(name, f, holds, doc, tangents=None):
             "other": lambda grad, self, other: jnp.where(mine(self, other), 0, grad),
         },
         jvp=tangents,
+        backward=_derivatives.first_of(f"{'ge' if name == 'fmax' else 'le'}.Tensor"),
     )(kernel)
 
 
@@ -116,6 +118,7 @@ def _over_square(grad, numerator, other):
         "self": lambda grad, self, other: _over_square(grad, other, self),
         "other": lambda grad, self, other: _over_square(-grad, self, other),
     },
+    backward={"self, other": _derivatives.atan2},
     autocast={"cuda": "promote"},
 )
 def atan2(self, other):
@@ -142,8 +145,8 @@ def _hypot(a, b):
     dtype="promote",
     numbers="",
     vjp={
-        "self": lambda grad, self, result: grad * (self / result),
-        "other": lambda grad, other, result: grad * (other / result),
+        "self": lambda grad, self, result: grad * self / result,
+        "other": lambda grad, other, result: grad * other / result,
     },
 )
 def hypot(self, other):

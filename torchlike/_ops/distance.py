@@ -11,7 +11,7 @@ from torchlike._base.dtypes import from_np
 from torchlike._base.promotion import promote_types
 from torchlike._decl.op import op
 from torchlike._decl.words import aten
-from torchlike._ops import _composed
+from torchlike._ops import _composed, _derivatives
 from torchlike._ops._axes import axes_of, axis_of, cast, count, is_floating, spread, type_name
 from torchlike._ops._elementwise import direction
 from torchlike._ops.matmul import demand_same
@@ -197,6 +197,7 @@ def renorm(self, p, dim, maxnorm):
     static="p compute_mode",
     variants="",
     vjp={"x1, x2": lambda grad, x1, x2, result, p: _cdist_vjp(grad, x1, x2, result, p)},
+    backward=_derivatives.CDIST,
     autocast="fp32",
 )
 def cdist(x1, x2, p, compute_mode):

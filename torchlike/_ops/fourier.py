@@ -9,7 +9,7 @@ from jax import lax
 from torchlike._base.dtypes import from_np
 from torchlike._decl.op import op
 from torchlike._decl.words import aten
-from torchlike._ops import _composed
+from torchlike._ops import _composed, _derivatives
 
 # What numpy calls a normalization, of a transform forward (e^-i) and of one back.
 _NORMS = {True: ("backward", "ortho", "forward"), False: ("forward", "ortho", "backward")}
@@ -66,6 +66,7 @@ def _r2c_vjp(grad, self, dim, normalization, onesided):
     node="FftR2CBackward",
     saved="self? dim normalization onesided",
     vjp={"self": _r2c_vjp},
+    backward=_derivatives.r2c,
     jvp="kernel",
 )
 def fft_r2c(self, dim, normalization, onesided):
@@ -94,6 +95,7 @@ def _c2r_vjp(grad, dim, normalization):
     node="FftC2RBackward",
     saved="dim normalization",
     vjp={"self": _c2r_vjp},
+    backward=_derivatives.c2r,
     jvp="kernel",
 )
 def fft_c2r(self, dim, normalization, last_dim_size):

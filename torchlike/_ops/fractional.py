@@ -98,7 +98,9 @@ def _declare(n):
 
     @op(f"{name}(Tensor self, int[{n}] kernel_size, int[{n}] output_size, Tensor random_samples) -> "
         "(Tensor result0, Tensor result1)", variants="", node=f"FractionalMaxPool{n}DBackward",
-        vjp={"self": backward}, nondiff=(1,), autocast={"cpu": "fp32"},
+        vjp={"self": backward}, nondiff=(1,), autocast={"cpu": "fp32"}, backward=(
+            f"{name}_backward(Tensor grad_output, Tensor self, int[{n}] kernel_size, int[{n}] output_size, "
+            "Tensor indices) -> Tensor", {"indices": "result1"}),
         saved="kernel_size output_size result1 self!", aten={"out": "output output indices"})  # fmt: skip
     def fractional_max_pool(self, kernel_size, output_size, random_samples):
         return _pool(name, n, self, kernel_size, output_size, random_samples)

@@ -12,7 +12,7 @@ from torchlike._base.dtypes import from_np, int64
 from torchlike._decl.op import op
 from torchlike._decl.words import aten, spelled
 from torchlike._executor.sparse import Wanted
-from torchlike._ops import _composed, _overflow
+from torchlike._ops import _composed, _derivatives, _overflow
 from torchlike._ops._elementwise import widely
 from torchlike._ops.shape import cast
 
@@ -368,7 +368,7 @@ def demand_long(name, index):
 
 
 @op("take(Tensor self, Tensor index) -> Tensor", out="apart", variants="function method out", check=_check_flat,
-    saved="index self?")  # fmt: skip
+    backward=_derivatives.take, saved="index self?")  # fmt: skip
 def take(self, index):
     """The elements of ``input``, seen as one row, at ``index``; negative numbers count from the end.
 
@@ -523,7 +523,7 @@ def masked_fill_tensor(self, mask, value):
 
 @op("_masked_select(Tensor self, Tensor mask, Tensor index) -> Tensor", variants="", node="MaskedSelectBackward",
     aten={"calls": lambda aten, self, mask, index: aten.masked_select(self, mask)},
-    out="apart", saved="mask! self?")  # fmt: skip
+    backward=_derivatives.masked_select, out="apart", saved="mask! self?")  # fmt: skip
 def masked_select(self, mask, index):
     """Elements of ``self``, broadcast with ``mask``, at flat positions."""
     shape = broadcast_shapes(self.shape, mask.shape)
@@ -540,7 +540,7 @@ def _check_source(self, mask, source):
 
 
 @op("masked_scatter(Tensor self, Tensor mask, Tensor source) -> Tensor", variants="function method inplace", out="part",
-    check=_check_source, saved="mask source_sym_sizes")  # fmt: skip
+    check=_check_source, saved="mask source_sym_sizes", backward=_derivatives.MASKED_SCATTER)  # fmt: skip
 def masked_scatter(self, mask, source):
     """``input`` with the elements of ``source``, in order, where ``mask`` is true."""
     demand_mask("masked_scatter_", mask)

@@ -171,7 +171,8 @@ def roll(self, shifts, dims):
     return jnp.roll(self, shifts, dims)
 
 
-@op("rot90(Tensor self, int k=1, int[] dims=[0,1]) -> Tensor", variants="", layout=result_layouts.rotated)
+@op("rot90(Tensor self, int k=1, int[] dims=[0,1]) -> Tensor", variants="", layout=result_layouts.rotated,
+    backward=lambda grad, k, dims: aten.rot90(grad, -k, [*dims]))  # fmt: skip
 def rot90(self, k, dims):
     if len(dims) != 2:
         raise RuntimeError(f"expected total rotation dims == 2, but got dims = {len(dims)}")

@@ -8,7 +8,7 @@ from jax import lax
 
 from torchlike._base import result_layouts
 from torchlike._decl.op import op
-from torchlike._ops import _composed, _composed_sums
+from torchlike._ops import _composed, _composed_sums, _derivatives
 from torchlike._ops._axes import is_floating
 from torchlike._ops._cholesky import cholesky_factor, cholesky_jvp, cholesky_vjp, reached
 from torchlike._ops._cofactors import cofactors
@@ -37,8 +37,8 @@ def _inverse(a):
 
 
 def _inverse_vjp(grad, result):
-    back = adjoint(result)
-    return -mm(back, mm(grad, back))
+    right = mm(grad, adjoint(result))
+    return -mm(adjoint(result), right)
 
 
 def _singular_inverse(name):
@@ -238,6 +238,7 @@ def _singular_system(A, B, left, check_errors=True):
     node="LinalgSolveExBackward",
     check=_singular_system,
     vjp={"A, B": _solve_vjp},
+    backward=_derivatives.SOLVE,
     autocast={"cpu": "fp32"},
     columns=(0,),
     layout=result_layouts.solved,

@@ -13,6 +13,7 @@ from torchlike._decl import rules
 from torchlike._decl.op import op
 from torchlike._decl.settings import reset_kernels
 from torchlike._decl.words import aten, later, unseen
+from torchlike._ops import _derivatives
 from torchlike._ops._axes import refuse
 from torchlike._ops._blend import blended, expandable, long, scale, scaled
 from torchlike._ops._elementwise import demand_factor, is_reduced, once, rounded_product
@@ -461,6 +462,7 @@ def baddbmm(self, batch1, batch2, beta, alpha):
     held="beta alpha",
     out="cast after",
     saved="alpha beta vec1 vec2",
+    backward=_derivatives.ADDR,
     autocast={"cuda": "lower_precision_fp"},
     layout=result_layouts.like_first,
 )

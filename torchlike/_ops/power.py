@@ -10,7 +10,7 @@ from jax.custom_derivatives import SymbolicZero
 
 from torchlike._decl.op import op, pointwise
 from torchlike._decl.words import spelled
-from torchlike._ops import _complex
+from torchlike._ops import _complex, _derivatives
 from torchlike._ops._complex import inverse, square_root
 from torchlike._ops._elementwise import broadcast, conj, demand, kind, widely
 
@@ -159,6 +159,7 @@ pow_tensor = pointwise(
         "self": lambda grad, self, exponent: grad_to_base(grad, self, exponent, power),
         "exponent": lambda grad, self, exponent, result: grad_to_exponent(grad, self, exponent, result),
     },
+    backward={"exponent": _derivatives.pow_exponent, "self": _derivatives.pow_base},
     saved="exponent result! self",
     autocast={"cuda": "fp32"},
 )(_pow)
@@ -180,6 +181,7 @@ pow_from = op(
     strides=True,
     variants="function out",
     node="PowBackward2",
+    backward={"exponent": _derivatives.pow_of_number},
     vjp={
         "exponent": lambda grad, self, exponent, result: grad_to_exponent(grad, self, exponent, result),
     },

@@ -11,7 +11,7 @@ from torchlike._base.result_layouts import interleaved
 from torchlike._decl import rules
 from torchlike._decl.op import op
 from torchlike._decl.words import aten, unseen
-from torchlike._ops import _composed, _composed_sums
+from torchlike._ops import _composed, _composed_sums, _derivatives
 from torchlike._ops._axes import is_floating, refuse, type_name
 from torchlike._ops._elementwise import is_reduced, rounded_product
 from torchlike._ops.matmul import demand_same, precision, product
@@ -174,7 +174,8 @@ def _same_rank(name, a, b):
 
 
 @op("cross(Tensor self, Tensor other, int? dim=None) -> Tensor", node="LinalgCrossBackward",
-    aten={"calls": _composed.cross}, variants="function method out", autocast={"cuda": "promote"})  # fmt: skip
+    aten={"calls": _composed.cross}, variants="function method out", autocast={"cuda": "promote"},
+    backward=_derivatives.cross(lambda shape, dim: shape.index(3) if dim is None else dim))  # fmt: skip
 def cross(self, other, dim):
     """The cross product along ``dim``, by default the first dimension of length 3; others are broadcast.
 
@@ -192,6 +193,7 @@ def cross(self, other, dim):
 
 @op(
     "linalg_cross(Tensor self, Tensor other, *, int dim=-1) -> Tensor",
+    backward=_derivatives.cross(lambda shape, dim: dim),
     variants="out",
 )
 def linalg_cross(self, other, dim):
@@ -477,7 +479,8 @@ def triu(self, diagonal):
     return _triangle("triu", self, lambda d: d >= diagonal)
 
 
-@op("diag_embed(Tensor self, int offset=0, int dim1=-2, int dim2=-1) -> Tensor")
+@op("diag_embed(Tensor self, int offset=0, int dim1=-2, int dim2=-1) -> Tensor",
+    backward=lambda grad, offset, dim1, dim2: aten.diagonal(grad, offset, dim1, dim2))
 def diag_embed(self, offset, dim1, dim2):
     """Matrices of zeros with the last dimension as a diagonal of ``dim1`` and ``dim2``.
 

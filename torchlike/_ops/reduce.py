@@ -10,7 +10,7 @@ from torchlike._base.dtypes import from_np
 from torchlike._decl.op import reduction
 from torchlike._decl.rules import total as total_of
 from torchlike._decl.words import aten, spelled
-from torchlike._ops import _composed
+from torchlike._ops import _composed, _derivatives
 from torchlike._ops._axes import axes_of, cast, count, is_floating, reduced_axis, spread
 from torchlike._ops._elementwise import demand, per
 from torchlike._ops.shape import cast as cast_to
@@ -34,7 +34,7 @@ def _sum(x, axes, keepdim):
 
 @reduction("sum(Tensor self, *, ScalarType? dtype=None) -> Tensor", dtype="bool_to_int", out="exact",
            vjp={"self": lambda grad: grad}, jvp="kernel", saved="self_sym_sizes",
-           backward={"self": (lambda grad, self_aval: aten.expand(grad, list(self_aval.shape)), {})},
+           backward=_derivatives.expand,
            autocast={"cuda": "fp32"})  # fmt: skip
 def sum(self, dtype):
     """The sum of all elements, or over the dimensions ``dim``; ``keepdim`` leaves them with length 1.
@@ -115,7 +115,7 @@ def mean_dim(self, dim, keepdim, dtype):
 
 
 @reduction("prod(Tensor self, *, ScalarType? dtype=None) -> Tensor", dtype="bool_to_int", out="exact",
-           saved="result! self!", autocast="fp32")  # fmt: skip
+           saved="result! self!", autocast="fp32", backward=_derivatives.product)  # fmt: skip
 def prod(self, dtype):
     """The product of all elements, or over one dimension ``dim``.
 
@@ -131,7 +131,8 @@ def prod(self, dtype):
 
 @reduction("prod.dim_int(Tensor self, int dim, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor",
            out="computes", aten={"out": "int_out"},
-           dtype="bool_to_int", node="ProdBackward1", saved="dim keepdim result! self!", autocast="fp32")  # fmt: skip
+           dtype="bool_to_int", node="ProdBackward1", saved="dim keepdim result! self!", autocast="fp32",
+           backward=_derivatives.product_along)  # fmt: skip
 def prod_dim(self, dim, keepdim, dtype):
     self = cast(self, dtype)
     axis = reduced_axis(dim, self.ndim)
@@ -139,7 +140,7 @@ def prod_dim(self, dim, keepdim, dtype):
 
 
 @reduction("nansum(Tensor self, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor",
-           out="cast widens",
+           out="cast widens", backward=_derivatives.nansum,
            dtype="bool_to_int")  # fmt: skip
 def nansum(self, dim, keepdim, dtype):
     """The sum over ``dim`` (all dimensions by default) with NaN counted as zero.

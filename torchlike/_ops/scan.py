@@ -13,7 +13,7 @@ from torchlike._base.result_layouts import differences
 from torchlike._decl.op import op
 from torchlike._decl.rules import common_dtype
 from torchlike._decl.words import aten
-from torchlike._ops import _composed, _composed_sums
+from torchlike._ops import _composed, _composed_sums, _derivatives
 from torchlike._ops._axes import axis_of, cast, is_floating, put_along, refuse
 from torchlike._ops._elementwise import kind, widely
 
@@ -144,7 +144,8 @@ def _running_vjp(grads, indices, self_aval, dim):
 
 
 @op("cummax(Tensor self, int dim) -> (Tensor values, Tensor indices)", variants="function method out",
-    vjp={"self": _running_vjp}, nondiff=(1,), saved="dim indices self?")  # fmt: skip
+    vjp={"self": _running_vjp}, nondiff=(1,), saved="dim indices self?",
+    backward=_derivatives.running_extreme)  # fmt: skip
 def cummax(self, dim):
     """The largest element so far along ``dim`` and its place (the last of equal ones). NaN is largest.
 
@@ -156,7 +157,8 @@ def cummax(self, dim):
 
 
 @op("cummin(Tensor self, int dim) -> (Tensor values, Tensor indices)", variants="function method out",
-    vjp={"self": _running_vjp}, nondiff=(1,), saved="dim indices self?")  # fmt: skip
+    vjp={"self": _running_vjp}, nondiff=(1,), saved="dim indices self?",
+    backward=_derivatives.running_extreme)  # fmt: skip
 def cummin(self, dim):
     """The smallest element so far along ``dim`` and its place (the last of equal ones). NaN is smallest.
 

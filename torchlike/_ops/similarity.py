@@ -8,7 +8,7 @@ import numpy as np
 from torchlike._base.dims import wrap_dim
 from torchlike._base.dtypes import get_default_dtype
 from torchlike._decl.op import op
-from torchlike._ops import _composed
+from torchlike._ops import _composed, _derivatives
 from torchlike._ops._elementwise import broadcast, direction, scalar_name
 from torchlike._ops.distance import norm_along, vector_norm
 from torchlike._ops.loss import by_reduction, positive_part, raised
@@ -115,7 +115,7 @@ triplet_margin_loss = {False: _triplet(False, ""), True: _triplet(True, "_swap")
 
 @op("pdist(Tensor self, float p=2.) -> Tensor", static="p", variants="function",
     aten={"out": None, "calls": _composed.renamed("_pdist_forward")},
-    vjp={"self": lambda grad, self, result, p: _pdist_back(grad, self, result, p)},
+    vjp={"self": lambda grad, self, result, p: _pdist_back(grad, self, result, p)}, backward=_derivatives.pdist,
     autocast={"cuda": "fp32"})  # fmt: skip
 def pdist(self, p):
     """The p-norm distances of all pairs of rows of [N, M], as [N * (N - 1) / 2] in the order (0, 1), (0, 2),

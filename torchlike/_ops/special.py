@@ -12,7 +12,7 @@ from jax import lax
 from torchlike._decl import rules
 from torchlike._decl.op import op, pointwise
 from torchlike._decl.words import aten
-from torchlike._ops import _incomplete_gamma
+from torchlike._ops import _derivatives, _incomplete_gamma
 from torchlike._ops._elementwise import (
     broadcast,
     demand,
@@ -105,6 +105,7 @@ erfc = unary(
     "erfc",
     precise_erfc,
     lambda grad, self: grad * (-2 / _SQRT_PI) * lax.exp(-self * self),
+    backward=_derivatives.erfc,
     kinds="bif",
     doc="The complementary error function, ``1 - erf(input)``.",
     shows="0.5 -> 0.4795",
@@ -120,6 +121,7 @@ erfinv = unary(
     "erfinv",
     precise_erf_inv,
     lambda grad, self: grad * (_SQRT_PI / 2) * lax.exp(lax.square(precise_erf_inv(self))),
+    backward=_derivatives.erfinv,
     kinds="bif",
     doc="The inverse of the error function.",
     shows="0.5 -> 0.4769",
@@ -140,6 +142,7 @@ def _logit_grad(grad, self, eps):
     dtype="int_to_float",
     numbers="",
     vjp={"self": _logit_grad},
+    backward="logit_backward(Tensor grad_output, Tensor self, float? eps=None) -> Tensor",
 )
 def logit(self, eps):
     """``log(p / (1 - p))``; with ``eps`` the input is first limited to ``[eps, 1 - eps]``."""
@@ -230,6 +233,7 @@ lgamma = unary(
     "lgamma",
     precise_lgamma,
     lambda grad, self: grad * _digamma(self),
+    backward=_derivatives.lgamma,
     kinds="bif",
     doc="The logarithm of the absolute value of the gamma function.",
     shows="4.0 -> 1.7918",
@@ -238,6 +242,7 @@ digamma = unary(
     "digamma",
     _digamma,
     lambda grad, self: grad * widely(lambda x: polygamma_value(1, x), self),
+    backward=_derivatives.digamma,
     kinds="bif",
     doc="The derivative of ``lgamma``.",
     shows="2.0 -> 0.4228",
@@ -251,6 +256,7 @@ digamma = unary(
     node="PolygammaBackward PolygammaBackward1",
     strides=True,
     vjp={"self": lambda grad, self, n: grad * polygamma_value(n + 1, self)},
+    backward=_derivatives.polygamma,
 )
 def polygamma(n, self):
     """The ``n``-th derivative of ``digamma``. RuntimeError for a negative ``n``."""
@@ -402,6 +408,7 @@ i0 = unary(
     "i0",
     _i0,
     lambda grad, self: grad * _i1(self),
+    backward=_derivatives.i0,
     kinds="bif",
     doc="The modified Bessel function of the first kind, of order 0.",
     shows="0.5 -> 1.0635",
@@ -411,6 +418,7 @@ i0e = _special(
     lax.bessel_i0e,
     lambda grad, self, result: grad * (lax.bessel_i1e(self) - lax.sign(self) * result),
     "``exp(-|input|) * i0(input)``.",
+    backward=_derivatives.i0e,
     node="SpecialI0EBackward",
     shows="0.5 -> 0.6450",
 )
@@ -419,6 +427,7 @@ i1 = _special(
     _i1,
     lambda grad, self, result: grad * _i1_slope(self, result),
     "The modified Bessel function of the first kind, of order 1.",
+    backward=_derivatives.i1,
     shows="0.5 -> 0.2579",
 )
 i1e = _special(
@@ -426,6 +435,7 @@ i1e = _special(
     lax.bessel_i1e,
     lambda grad, self, result: grad * _i1e_slope(self, result),
     "``exp(-|input|) * i1(input)``.",
+    backward=_derivatives.i1e,
     node="SpecialI1EBackward",
     shows="0.5 -> 0.1564",
 )
@@ -443,6 +453,7 @@ entr = _special(
     _entr,
     lambda grad, self: grad * (-lax.log(self) - 1),
     "``-x * log(x)``, 0 at 0, -inf below.",
+    backward=_derivatives.entr,
     shows="0.5 -> 0.3466",
 )
 
@@ -468,6 +479,7 @@ ndtri = _special(
     _ndtri,
     _ndtri_slope,
     "The quantile function of the standard normal distribution.",
+    backward=_derivatives.ndtri,
     shows="0.5 -> 0.",
     half=False,
 )
@@ -508,6 +520,7 @@ ndtr = _special(
     lambda x: 0.5 * precise_erfc(-x * math.sqrt(0.5)),
     lambda grad, self: grad / math.sqrt(2 * math.pi) * lax.exp(-lax.square(self) / 2),
     "The distribution function of the standard normal distribution.",
+    backward=_derivatives.ndtr,
     node="MulBackward1",
     saved={"other": lambda: 0.5, "~self": "self"},
     shows="0.5 -> 0.6915",

@@ -7,6 +7,7 @@ from torchlike._base import promotion
 from torchlike._base.dtypes import from_np
 from torchlike._decl.op import op, pointwise
 from torchlike._decl.words import aten
+from torchlike._ops import _derivatives
 from torchlike._ops._complex import quotient
 from torchlike._ops._elementwise import broadcast, conj, demand_real, fused, kind, once, scalar_name, wide_dtype, widely
 
@@ -179,6 +180,7 @@ clamp_min = pointwise(
     dtype="promote",
     numbers="",
     node="ClampMinBackward1",
+    backward=_derivatives.CLAMP_MIN,
     vjp={
         "self": lambda grad, self, min: jnp.where(self >= min, grad, 0),
         "min": lambda grad, self, min: jnp.where(self < min, grad, 0),
@@ -204,6 +206,7 @@ clamp_max = pointwise(
     dtype="promote",
     numbers="",
     node="ClampMaxBackward1",
+    backward=_derivatives.CLAMP_MAX,
     vjp={
         "self": lambda grad, self, max: jnp.where(self <= max, grad, 0),
         "max": lambda grad, self, max: jnp.where(self > max, grad, 0),
@@ -327,6 +330,7 @@ def addcmul(self, tensor1, tensor2, value):
     dtype="of_quotient",
     held="value:wide",
     numbers="",
+    backward=_derivatives.ADDCDIV,
     vjp={
         "self": lambda grad: grad,
         "tensor1": lambda grad, tensor2, value: grad * conj(value / tensor2),

@@ -9,7 +9,7 @@ from jax import lax
 
 from torchlike._decl.op import pointwise
 from torchlike._decl.words import aten
-from torchlike._ops import _complex, _composed
+from torchlike._ops import _complex, _composed, _derivatives
 from torchlike._ops._complex import exponential, inverse, logarithm, square_root
 from torchlike._ops._elementwise import (
     conj,
@@ -326,6 +326,7 @@ tan = unary(
     "tan",
     on_complex(lax.tan, _complex_tan, lambda x, y, dot: dot * (1 + y * y)),
     lambda grad, result: grad * conj(1 + rounded_product(result, result)),
+    backward=_derivatives.tan,
     doc="Elementwise tangent.",
     shows="0.5 -> 0.5463",
     autocast={"cuda": "fp32"},
@@ -342,6 +343,7 @@ asin = unary(
     "asin",
     on_complex(lax.asin, _complex.asin, lambda x, y, dot: dot / lax.sqrt(1 - x * x)),
     lambda grad, self: grad * conj(_inverse_root(1 + rounded_product(-self, self))),
+    backward=_derivatives.asin,
     doc="Elementwise arc sine.",
     shows="0.5 -> 0.5236",
     autocast={"cuda": "fp32"},
@@ -350,6 +352,7 @@ acos = unary(
     "acos",
     on_complex(lax.acos, _complex.acos, lambda x, y, dot: -dot / lax.sqrt(1 - x * x)),
     lambda grad, self: -grad * conj(_inverse_root(1 + rounded_product(-self, self))),
+    backward=_derivatives.acos,
     doc="Elementwise arc cosine.",
     shows="0.5 -> 1.0472",
     autocast={"cuda": "fp32"},
@@ -413,6 +416,7 @@ asinh = unary(
     "asinh",
     on_complex(lax.asinh, _complex.asinh, lambda x, y, dot: dot / lax.sqrt(x * x + 1)),
     lambda grad, self: grad * conj(_inverse_root(rounded_product(self, self) + 1)),
+    backward=_derivatives.asinh,
     doc="Elementwise inverse hyperbolic sine.",
     shows="0.5 -> 0.4812",
 )
@@ -420,6 +424,7 @@ acosh = unary(
     "acosh",
     on_complex(lax.acosh, _complex.acosh, lambda x, y, dot: dot * _acosh_slope(x)),
     lambda grad, self: grad * conj(_acosh_slope(self)),
+    backward=_derivatives.acosh,
     doc="Elementwise inverse hyperbolic cosine.",
     shows="1.5 -> 0.9624",
 )
@@ -427,6 +432,7 @@ atanh = unary(
     "atanh",
     on_complex(lax.atanh, _complex.atanh, lambda x, y, dot: dot / (1 - x * x)),
     lambda grad, self: grad / conj(1 - rounded_product(self, self)),
+    backward=_derivatives.atanh,
     doc="Elementwise inverse hyperbolic tangent.",
     shows="0.5 -> 0.5493",
 )
@@ -467,6 +473,7 @@ sinc = unary(
     "sinc",
     _sinc,
     lambda grad, self: jnp.where(self == 0, 0, grad * conj(_sinc_slope(self))),
+    backward=_derivatives.sinc,
     jvp={"self": lambda dot, self: dot * jnp.where(self == 0, 0, _sinc_slope(self))},
     doc="``sin(pi x) / (pi x)``, 1 at 0.",
     shows="0.5 -> 0.6366",

@@ -166,7 +166,7 @@ def _at_least(name, x, n):
 
 
 @op("pixel_shuffle(Tensor self, int upscale_factor) -> Tensor", variants="function",
-    layout=result_layouts.suggested)  # fmt: skip
+    layout=result_layouts.suggested, backward=lambda grad, upscale_factor: aten.pixel_unshuffle(grad, upscale_factor))
 def pixel_shuffle(self, upscale_factor):
     """Channels to positions: [*, C * r * r, H, W] to [*, C, H * r, W * r] (Shi et al. 2016).
 
@@ -190,7 +190,9 @@ def pixel_shuffle(self, upscale_factor):
 
 
 @op(
-    "pixel_unshuffle(Tensor self, int downscale_factor) -> Tensor", variants="function", layout=result_layouts.suggested
+    "pixel_unshuffle(Tensor self, int downscale_factor) -> Tensor", variants="function",
+    layout=result_layouts.suggested,
+    backward=lambda grad, downscale_factor: aten.pixel_shuffle(grad, downscale_factor),
 )
 def pixel_unshuffle(self, downscale_factor):
     """Positions to channels, the inverse of :func:`pixel_shuffle`: [*, C, H * r, W * r] to [*, C * r * r, H,
@@ -216,7 +218,8 @@ def pixel_unshuffle(self, downscale_factor):
 
 
 @op("channel_shuffle(Tensor self, SymInt groups) -> Tensor", variants="function",
-    layout=result_layouts.suggested)  # fmt: skip
+    layout=result_layouts.suggested, backward=lambda grad, groups:
+    aten.channel_shuffle(grad, grad.shape[1] // groups))  # fmt: skip
 def channel_shuffle(self, groups):
     """Interleave ``groups`` groups of channels of [N, C, ...] (Zhang et al. 2018).
 

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import jax
@@ -34,6 +36,8 @@ def _disable_profiler() -> None:
 
 class Recorder:
     """Collects events from the call of :meth:`start` to that of :meth:`stop`."""
+
+    hears_composed = True  # asks dispatch to tell of operators that are several calls
 
     def __init__(self, record_shapes: bool = False) -> None:
         self.shapes = record_shapes
@@ -68,7 +72,10 @@ class Recorder:
 
     def begin(self, name: str, category: str, shapes: Any = None) -> FunctionEvent:
         """A range of this thread, inside those that are open."""
-        event = FunctionEvent(name, category, threading.get_ident(), time.perf_counter() * 1e6, shapes)
+        now, number = time.perf_counter() * 1e6, len(self.events)
+        event = FunctionEvent(
+            number, name, threading.get_ident(), now, now, category=category, input_shapes=shapes
+        )
         stack = self._stack()
         if stack:
             event.cpu_parent = stack[-1]
@@ -90,10 +97,21 @@ class Recorder:
         event.time_range.start -= duration
         self.end(event)
 
+    @contextmanager
+    def composed(self, name: str, inputs: tuple) -> Iterator[None]:
+        """Around the calls that an operator of this name is."""
+        event = self.begin(name, OPERATOR, self._shapes(inputs))
+        try:
+            yield
+        finally:
+            self.end(event)
+
+    def _shapes(self, inputs: Any) -> Any:
+        return [list(x.shape) for x in inputs if isinstance(x, Tensor)] if self.shapes else None
+
     def __torch_dispatch__(self, func: Any, types: Any, args: tuple = (), kwargs: Any = None) -> Any:
-        shapes = [list(x.shape) for x in args if isinstance(x, Tensor)] if self.shapes else None
         name = func._schema.name
-        event = self.begin(name, OPERATOR, shapes)
+        event = self.begin(name, OPERATOR, self._shapes(args))
         try:
             result = func(*args, **(kwargs or {}))
             kernel = self.begin(f"kernel {name}", KERNEL)

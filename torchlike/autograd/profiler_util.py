@@ -32,7 +32,8 @@ class FunctionEvent:
     """One range: an operator's call, a kernel, a compilation, or what ``record_function`` names.
 
     Attributes:
-        name, category: what it is called and of which of the four kinds it is. thread: the thread's number.
+        id, node_id: numbers of it and of the process, as they were given. name, category: what it is called and of
+            which of the four kinds it is. thread: the thread's number.
         time_range: when, in microseconds. input_shapes: of the tensors, if they were asked for.
         cpu_children: the ranges directly inside it.
     """
@@ -40,11 +41,15 @@ class FunctionEvent:
     count = 1
     is_async = False
 
-    def __init__(self, name: str, category: str, thread: int, start: float, shapes: Any = None) -> None:
-        self.trace_name = name
+    def __init__(
+        self, id: int, name: str, thread: int, start_us: float, end_us: float, *, category: str = "",
+        input_shapes: Any = None, node_id: int = -1, **facts: Any,
+    ) -> None:  # fmt: skip
+        self.id, self.node_id, self.trace_name = id, node_id, name
+        self.__dict__.update(facts)
         self.name = self.key = "ProfilerStep*" if name.startswith("ProfilerStep#") else name
-        self.category, self.thread, self.input_shapes = category, thread, shapes
-        self.time_range = Interval(start, start)
+        self.category, self.thread, self.input_shapes = category, thread, input_shapes
+        self.time_range = Interval(start_us, end_us)
         self.cpu_children: list[FunctionEvent] = []
         self.cpu_parent: FunctionEvent | None = None
 
@@ -112,6 +117,20 @@ class EventList(list):
             key = event.key, event.category, str(shapes)
             groups.setdefault(key, FunctionEventAvg(event.key, event.category, shapes)).add(event)
         return EventList(groups.values())
+
+    def _populate_cpu_children(self) -> None:
+        """Put each event under the one of its thread that was the last to begin before it and ends after it."""
+        open_events: dict[int, list[FunctionEvent]] = {}
+        for event in sorted(self, key=lambda e: (e.time_range.start, -e.time_range.end)):
+            stack = open_events.setdefault(event.thread, [])
+            while stack and not stack[-1].time_range.start <= event.time_range.start <= event.time_range.end <= (
+                stack[-1].time_range.end
+            ):
+                stack.pop()
+            if stack:
+                event.cpu_parent = stack[-1]
+                stack[-1].cpu_children.append(event)
+            stack.append(event)
 
     def total_average(self) -> FunctionEventAvg:
         """All events as one."""

@@ -17,6 +17,8 @@ from torchlike._core.sparse.value import Compressed, Coo, coo_of, layout_name, p
 from torchlike._core.tensor.mutation import write_silently
 from torchlike._core.tensor.tensor import Tensor, fresh, value_of
 from torchlike._decl.op import REGISTRY
+from torchlike._executor.immediate import Tracer
+from torchlike._executor.level import LevelValue
 
 
 def merged(t: Tensor) -> Tensor:
@@ -116,9 +118,10 @@ def _merged_sum(a: Coo, b: Coo, alpha: Any, kind: Any, gradients: bool = False) 
     both = a.coalesced and b.coalesced
     if a.indices is b.indices or a.indices._storage is b.indices._storage:
         return Coo(a.indices, left + right, a.shape, both, a.within)
-    if both or (not gradients and _in_order(a) and _in_order(b)):
+    traced = gradients and any(isinstance(value_of(v.indices), Tracer | LevelValue) for v in (a, b))
+    if both or (not traced and _in_order(a) and _in_order(b)):
         return _union(a, b, left, right, both)
-    if not gradients and a.nnz == b.nnz and np.array_equal(host(a.indices), host(b.indices)):
+    if not traced and a.nnz == b.nnz and np.array_equal(host(a.indices), host(b.indices)):
         return Coo(a.indices, left + right, a.shape, False, a.within)
     indices = kernels.joined(a.indices, b.indices)
     return Coo(indices, kernels.appended(left, right), a.shape, False, a.within and b.within)

@@ -397,6 +397,8 @@ def _flagged(dot: Tensor, t: Tensor) -> Tensor:
 def _same_view(whole: Tensor, base: Any, t: Tensor) -> Tensor:
     """The part of the tangent ``whole`` of ``base`` that belongs to its view ``t``."""
     if whole._layout == base._layout and _same_flags(whole, base):
+        if t._layout == base._layout and t.dtype is whole.dtype and _same_flags(t, base):
+            return whole
         plain = _of_dtype(_flagged(whole, whole), t.dtype)
         if plain is not None:  # a view of ``whole``: what is written to it is written there
             return _flagged(call_view(views.as_strided, (plain,), tuple(t._layout)), t)

@@ -1,0 +1,381 @@
+"""What PyTorch composes some derivatives of, call by call, for those who look on; declarations refer to it.
+
+Each function is ``backward=`` of its operator: a formula in words, beside the ``vjp`` that runs where nobody looks.
+"""
+
+from math import pi, sqrt
+
+import jax.numpy as jnp
+import numpy as np
+
+from torchlike._base.dtypes import from_np
+from torchlike._decl.words import aten, spelled, unseen
+from torchlike._ops._elementwise import conj
+
+
+def less(number, x):
+    """``number - x``."""
+    return aten["sub_.Tensor"](aten["fill_.Scalar"](aten.empty_like(x), number), x)
+
+
+def over(number, x):
+    """``number / x``."""
+    return aten["div_.Tensor"](aten["fill_.Scalar"](aten.empty_like(x), number), x)
+
+
+def square(x):
+    return aten["pow.Tensor_Scalar"](x, 2)
+
+
+def without(x, mask):
+    """``x`` with 0 where the mask holds."""
+    return aten["masked_fill.Scalar"](x, mask, 0)
+
+
+def _zero(like):
+    return aten.scalar_tensor(0, like)
+
+
+def expand(grad, self_aval):
+    return aten.expand(grad, [*self_aval.shape])
+
+
+expand.whole = "expand"
+
+
+# -- one tensor ----------------------------------------------------------------------------------------
+
+
+def asin(grad, self):
+    return grad * conj(aten.rsqrt(-self * self + 1))
+
+
+def acos(grad, self):
+    return grad * conj(-aten.rsqrt(-self * self + 1))
+
+
+def asinh(grad, self):
+    return grad * conj(aten.rsqrt(square(self) + 1))
+
+
+def acosh(grad, self):
+    if jnp.iscomplexobj(self):
+        return grad * conj(1 / (aten.sqrt(self - 1) * aten.sqrt(self + 1)))
+    return grad * aten.rsqrt(self * self - 1)
+
+
+def atanh(grad, self):
+    rest = conj(less(1, square(self)))
+    return aten["mul.Scalar"](grad, 1) / rest
+
+
+def tan(grad, result):
+    return grad * conj(square(result) + 1)
+
+
+def erfc(grad, self):
+    return (-2 / sqrt(pi)) * aten.exp(-square(self)) * grad
+
+
+def erfinv(grad, self):
+    return (sqrt(pi) / 2) * aten.exp(square(aten.erfinv(self))) * grad
+
+
+def lgamma(grad, self):
+    return grad * aten.digamma(self)
+
+
+def digamma(grad, self):
+    return grad * aten.polygamma(1, self)
+
+
+def polygamma(grad, self, n):
+    return grad * aten.polygamma(n + 1, self)
+
+
+def sinc(grad, self):
+    turns = self * pi
+    squares = self * self * pi
+    sine = aten.sin(turns)
+    slope = conj((turns * aten.cos(turns) - sine) / squares)
+    found = grad * slope
+    zero = _zero(grad)
+    return aten["where.self"](squares == 0, zero, found)
+
+
+def i0(grad, self):
+    return grad * aten.special_i1(self)
+
+
+def i0e(grad, self, result):
+    signed = aten.sgn(self) * result
+    return grad * (aten.special_i1e(self) - signed)
+
+
+def _inverse_beside_zero(self):
+    """Where a number is not tiny, and its inverse there."""
+    eps = float(np.finfo(self.dtype).eps)
+    large = aten.abs(self) > eps
+    return large, aten.reciprocal(aten["where.self"](large, self, aten.scalar_tensor(eps, self)))
+
+
+def i1(grad, self, result):
+    large, inverse = _inverse_beside_zero(self)
+    product = result * inverse
+    return grad * aten["where.self"](large, aten.i0(self) - product, aten.scalar_tensor(0.5, self))
+
+
+def i1e(grad, self, result):
+    large, inverse = _inverse_beside_zero(self)
+    product = result * (aten.sgn(self) + inverse)
+    return grad * aten["where.self"](large, aten.special_i0e(self) - product, aten.scalar_tensor(0.5, self))
+
+
+def entr(grad, self):
+    return grad * -(aten.log(self) + 1)
+
+
+def ndtri(grad, result):
+    return grad * (aten.exp(square(result) / 2) * sqrt(2 * pi))
+
+
+def ndtr(grad, self):
+    turned = aten.exp(-square(self * sqrt(0.5))) * (2 / sqrt(pi)) * grad
+    return turned * (sqrt(0.5) / 2)
+
+
+CELU = (
+    "elu_backward",
+    {"scale": 1, "input_scale": lambda alpha: 1 / alpha, "is_result": False, "self_or_result": "self"},
+)
+LOG_SIGMOID = (
+    "log_sigmoid_backward(Tensor grad_output, Tensor self, Tensor buffer) -> Tensor",
+    {"buffer": lambda self: jnp.exp(-jnp.abs(self))},
+)
+
+
+# -- two tensors ---------------------------------------------------------------------------------------
+
+
+def atan2(grad, self, other):
+    squares = self * self + other * other
+    inverse = aten.reciprocal(squares)
+    inverse = without(inverse, squares == 0)
+    return grad * (other * inverse), grad * (-self * inverse)
+
+
+def first_of(holds):
+    """The first operand where it ``holds``, or the other is NaN."""
+
+    def mine(self, other):
+        return aten.logical_or_(aten[holds](self, other), aten.isnan(other))
+
+    return {
+        "other": (lambda grad, self, other: without(grad, mine(self, other)), {}),
+        "self": (lambda grad, self, other: without(grad, aten.logical_not_(mine(self, other))), {}),
+    }
+
+
+def quotient(mode):
+    """Of the divisor of a remainder."""
+
+    def other(grad, self, other):
+        whole = aten["div.Tensor_mode"](self, other, rounding_mode=mode)
+        return -grad * whole
+
+    return {"self": (lambda grad: grad, {}), "other": (other, {})}
+
+
+def pow_base(grad, self, exponent):
+    slope = grad * conj(exponent * aten["pow.Tensor_Tensor"](self, exponent - 1))
+    zero = _zero(slope)
+    return aten["where.self"](exponent == 0, zero, slope)
+
+
+def pow_exponent(grad, self, exponent, result):
+    positive = (exponent.real if jnp.iscomplexobj(exponent) else exponent) >= 0
+    still = jnp.logical_and(self == 0, positive)
+    product = conj(result * aten.log(self))
+    return grad * aten["where.self"](still, _zero(product), product)
+
+
+def pow_of_number(grad, self, exponent, result):
+    if self == 0:
+        return pow_exponent(grad, jnp.asarray(self, result.dtype), exponent, result)
+    number = complex(self) if jnp.iscomplexobj(result) else float(self)
+    logarithm = np.log(number) if isinstance(number, complex) or number > 0 else np.nan
+    return grad * conj(result * jnp.asarray(logarithm, result.dtype))
+
+
+def shaped(name, like, *args, **kwargs):
+    """A call of an operator that is no declared one, with a result as ``like``."""
+    return spelled(name, lambda *_, **__: jnp.zeros(like.shape, like.dtype), *args, **kwargs)
+
+
+def _turned(x):
+    return aten.clone(aten["transpose.int"](x, x.ndim - 2, x.ndim - 1))
+
+
+CDIST = {
+    "x1": (lambda grad, x1, x2, result, p: shaped("_cdist_backward", x1, grad, x1, x2, p, result), {}),
+    "x2": (lambda grad, x1, x2, result, p: _to_second(grad, x1, x2, result, p), {}),
+}
+
+
+def _to_second(grad, x1, x2, result, p):
+    grad, result = (_turned(x) for x in (grad, result))
+    return shaped("_cdist_backward", x2, grad, x2, x1, p, result)
+
+
+def pdist(grad, self, result, p):
+    return shaped("_pdist_backward", self, grad, self, p, result)
+
+
+def cross(axis):
+    """Of a product along the dimension that ``axis`` tells, in a schema whose shapes broadcast."""
+    return {
+        "other": (lambda grad, self, dim: aten.linalg_cross(grad, self, dim=axis(grad.shape, dim)), {}),
+        "self": (lambda grad, other, dim: aten.linalg_cross(other, grad, dim=axis(grad.shape, dim)), {}),
+    }
+
+
+def _kept(grad, condition):
+    zero = _zero(grad)
+    return aten["where.self"](condition(), grad, zero)
+
+
+CLAMP_MIN = {
+    "min": (lambda grad, self, min: _kept(grad, lambda: self < min), {}),
+    "self": (lambda grad, self, min: _kept(grad, lambda: self >= min), {}),
+}
+CLAMP_MAX = {
+    "max": (lambda grad, self, max: _kept(grad, lambda: self > max), {}),
+    "self": (lambda grad, self, max: _kept(grad, lambda: self <= max), {}),
+}
+
+
+def _times(x, number):
+    return x if number == 1 else x * number
+
+
+ADDR = {
+    "vec1": (lambda grad, vec2, alpha: _times(aten.mv(grad, vec2), alpha), {}),
+    "vec2": (lambda grad, vec1, alpha: _times(aten.mv(aten.t(grad), vec1), alpha), {}),
+    "self": (lambda grad, beta: _times(grad, beta), {}),
+}
+
+
+def _of_divisor(grad, tensor1, tensor2, value):
+    squares = tensor2 * tensor2
+    ratio = conj(aten["mul.Scalar"](tensor1, value) / squares)
+    return -grad * ratio
+
+
+ADDCDIV = {
+    "self": (lambda grad: grad, {}),
+    "tensor1": (lambda grad, tensor2, value: grad * conj(over(value, tensor2)), {}),
+    "tensor2": (_of_divisor, {}),
+}
+
+
+# -- reductions ------------------------------------------------------------------------------------------
+
+
+def softmin(grad, result, dim):
+    return -shaped("_softmax_backward_data", grad, grad, result, dim, from_np(result.dtype))
+
+
+def nansum(grad, self, dim, keepdim):
+    there = aten.logical_not(aten.isnan(self))
+    dims = sorted(d % self.ndim for d in dim or ()) if self.ndim and not keepdim else []
+    for d in dims:
+        grad = aten.unsqueeze(grad, d)
+    return aten.expand(grad, [*self.shape]) * there
+
+
+def _others(grad, x, dim):
+    """The gradient of a product over ``dim``: each element's times the product of the others."""
+    n = x.shape[dim]
+    if n == 1:
+        return grad
+    one = aten.ones([1 if d == dim else m for d, m in enumerate(x.shape)], x)
+    before = aten.cumprod(aten.cat([one, aten["slice.Tensor"](x, dim, 0, n - 1)], dim), dim)
+    turned = aten.flip(aten["slice.Tensor"](x, dim, 1, n), [dim])
+    after = aten.flip(aten.cumprod(aten.cat([one, turned], dim), dim), [dim])
+    return grad * (before * after)
+
+
+def product(grad, self):
+    return aten.view(_others(grad, aten.view(self, [self.size]), 0), [*self.shape]) if self.ndim else grad
+
+
+def product_along(grad, self, dim, keepdim):
+    if not self.ndim:
+        return grad
+    if not keepdim:
+        grad, _ = (aten.unsqueeze(grad, dim) for _ in range(2))  # the result is shown, too
+    return _others(grad, self, dim % self.ndim)
+
+
+# -- places ----------------------------------------------------------------------------------------------
+
+
+def take(grad, self, index):
+    return aten.put(aten.zeros_like(self), index, grad, True)
+
+
+def masked_select(grad, self, mask_aval, index):
+    shape = [*np.broadcast_shapes(self.shape, mask_aval.shape)]
+    mask = unseen(lambda at: jnp.zeros(np.prod(shape, dtype=int), bool).at[at].set(True).reshape(shape), index)
+    return aten.masked_scatter(aten.zeros_like(aten.expand(self, shape)), mask, grad)
+
+
+MASKED_SCATTER = {
+    "self": (lambda grad, mask: without(grad, mask), {}),
+    "source": (
+        "masked_scatter_backward(Tensor grad_output, Tensor mask, SymInt[] sizes) -> Tensor",
+        {"sizes": lambda source_aval: list(source_aval.shape)},
+    ),
+}
+
+
+def running_extreme(grad, self_aval, indices, dim):
+    return aten.scatter_add(aten.zeros([*self_aval.shape], grad), dim, indices, grad)
+
+
+# -- matrices, transforms --------------------------------------------------------------------------------
+
+
+def _solve(grad, A, result, left):
+    vector = result.ndim == A.ndim - 1
+    factors, pivots = (unseen(lambda a, i=i: aten.linalg_lu_factor(a)[i], A) for i in (0, 1))
+    grad = aten.unsqueeze(grad, grad.ndim) if vector else grad
+    to_b = aten.linalg_lu_solve(factors, pivots, grad, left=left, adjoint=True)
+    result = aten.unsqueeze(result, result.ndim) if vector else result
+    turned = conj(aten["transpose.int"](result, result.ndim - 2, result.ndim - 1))
+    to_a = -(aten.mm(to_b, turned) if left else aten.mm(turned, to_b))
+    return to_a, aten["squeeze.dim"](to_b, to_b.ndim - 1) if vector else to_b
+
+
+SOLVE = {"A, B": (_solve, {"when": lambda A_aval, B_aval: len(A_aval.shape) == 2 >= len(B_aval.shape)})}
+
+
+def r2c(grad, self_aval, dim, normalization, onesided):
+    last, shape = dim[-1], [*self_aval.shape]
+    if onesided and grad.shape[last] != shape[last]:
+        size = [shape[last] if d == last else n for d, n in enumerate(grad.shape)]
+        whole = aten.new_zeros(grad, size, options=True)
+        aten.copy_(aten["slice.Tensor"](whole, last, 0, grad.shape[last]), grad)
+        grad = whole
+    return jnp.real(aten._fft_c2c(grad, [*dim], normalization, False))
+
+
+def c2r(grad, dim, normalization):
+    last, half = dim[-1], aten._fft_r2c(grad, [*dim], normalization, True)
+    twice = grad.shape[last] - half.shape[last]
+    if twice > 0:
+        aten["mul_.Scalar"](aten["slice.Tensor"](half, last, 1, 1 + twice), 2)
+    return half
+
+
+__all__ = ["less", "over", "square", "without"]
