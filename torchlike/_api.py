@@ -134,14 +134,12 @@ from torchlike._core.tensor.tensor import (
     strided,
 )
 from torchlike._decl.settings import set_default_dtype
-from torchlike._transforms.levels.printing import represented
 from torchlike._functions.generator import Generator, default_generator
 from torchlike._functions.legacy import TYPED
 
 convert.install()
 _autograd.install()
 prints_as_tensor(Tensor)
-Tensor.__repr__ = represented  # type: ignore[assignment]
 newaxis = None
 legacy_contiguous_format = contiguous_format
 subclass.install()

@@ -1,6 +1,7 @@
 """The modules that dispatch modes, wrapper subclasses and ``torch.ops.aten`` need: imported when the first one is used.
 
 They are further overloads of aten, the calls that operators are, and backward formulas as calls; few programs see them.
+So is what prints tensors of function transforms.
 """
 
 import importlib
@@ -9,8 +10,11 @@ from typing import Any
 
 from torchlike._aten import packets
 from torchlike._aten.packets import ops
+from torchlike._base.state import state
 from torchlike._core.overrides.torch_function import publish_method
+from torchlike._core.tensor.printing import tensor_str
 from torchlike._core.tensor.tensor import Tensor
+from torchlike._executor import level
 
 _names = [
     "_aten.backward", "_aten.grad", "_aten.lowered", "_aten.random", "_aten.recurrent", "_aten.functional",
@@ -29,6 +33,17 @@ def _load() -> None:
 
 
 packets.LATER.append(_load)
+
+
+def represented(self: Tensor, *, tensor_contents: str | None = None) -> str:
+    """The text of ``repr(tensor)``; ``tensor_contents`` stands in place of the values."""
+    if not (state.levels or self._ex or self._storage.stands or level.mapped(self)):
+        return tensor_str(self, contents=tensor_contents)
+    printing = importlib.import_module("torchlike._transforms.levels.printing")
+    return printing.represented(self, tensor_contents=tensor_contents)
+
+
+Tensor.__repr__ = represented  # type: ignore[assignment]
 
 
 class _Namespace:

@@ -4,32 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from torchlike._base.state import state
-from torchlike._core.dispatch.layers import TRANSFORMS
 from torchlike._core.tensor.mutation import extras_of
 from torchlike._core.tensor.tensor import Tensor, alias
 from torchlike._transforms.levels.functional import FunctionalLevel
 from torchlike._transforms.levels.grad import GradLevel, GradStorage
 from torchlike._transforms.levels.jvp import JvpLevel
-from torchlike._transforms.levels.levels import Level, level_below
+from torchlike._transforms.levels.levels import innermost, level_below
 from torchlike._transforms.levels.vmap import Batched, VmapLevel
-
-
-def innermost(t: Tensor) -> Level | None:
-    """The innermost of the active levels that ``t`` is of."""
-    for level in reversed(state.levels):
-        with level_below(level):
-            if level.holds(t):
-                return level
-    return None
-
-
-def _veils(t: Tensor) -> bool:
-    level = innermost(t)
-    return level is not None and level.veils
-
-
-TRANSFORMS.veils = _veils
 
 
 def batch_of(t: Tensor) -> Batched | None:

@@ -149,4 +149,18 @@ def born(t: Tensor) -> None:
         t = level.inside(t)
 
 
-TRANSFORMS.born = born
+def innermost(t: Tensor) -> Level | None:
+    """The innermost of the active levels that ``t`` is of."""
+    for level in reversed(state.levels):
+        with level_below(level):
+            if level.holds(t):
+                return level
+    return None
+
+
+def _veils(t: Tensor) -> bool:
+    level = innermost(t)
+    return level is not None and level.veils
+
+
+TRANSFORMS.born, TRANSFORMS.veils = born, _veils

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 from torchlike._core.tensor.printing import level_str, tensor_str
 from torchlike._transforms.levels.functional import FunctionalLevel
 from torchlike._transforms.levels.grad import GradStorage
-from torchlike._transforms.levels.inspection import batch_of, escaped, innermost
-from torchlike._transforms.levels.levels import level_below
+from torchlike._transforms.levels.inspection import batch_of, escaped
+from torchlike._transforms.levels.levels import innermost, level_below
 from torchlike._transforms.levels.vmap import VmapLevel
 
 if TYPE_CHECKING:
