@@ -115,6 +115,15 @@ GAPS = [
     ),
     ("`diff`", "out= of another dtype, n of 0", "cast as for other n; PyTorch refuses"),
     ("factories", "`pin_memory=True` without an accelerator", "accepted without effect; PyTorch raises RuntimeError"),
+    ("`linear_cross_entropy` in chunks", "calls that dispatch modes see", "those of the whole: XLA cuts them"),
+    ("`multi_head_attention_forward`", "calls, of `bias_k`, `add_zero_attn`", "one, `torchlike._multi_head_attention`"),
+    ("`batch_norm`", "calls, of no elements, not training", "as of other tensors; PyTorch copies and scales them"),
+    ("`__rdiv__`", "calls", "`div`, as said above"),
+    ("`to_sparse`", "calls", "a kernel of torchlike's; PyTorch's is `_to_sparse`"),
+    ("`embedding_bag`", "calls, with `per_sample_weights`", "no copy of these, which PyTorch's kernel may want"),
+    ("`gaussian_nll_loss`", "calls", "variances are looked at after they have been broadcast, in PyTorch before"),
+    ("`linalg.norm`", "calls, of matrices without elements", "the sum of what there is not; PyTorch makes zeros"),
+    ("`special.ndtr`", "calls", "`special_ndtr`: PyTorch's `erf` loses digits, see above"),
     ("`lobpcg`", "`tracker`", "refused: eigenpairs are computed without iteration"),
 ]
 

@@ -336,6 +336,8 @@ RARER = [
     "r = torch.tensordot(x,y), torch.tensordot(x.t(),y.t())",
     "r = torch.linalg.lstsq(x,y), torch.linalg.matrix_rank(x), torch.linalg.matrix_rank(x[:,:3],hermitian=True)",
     "r = torch.linalg.matrix_rank(x,atol=x[0,0].abs()), torch.linalg.matrix_rank(x,.1)",
+    "r = F.scaled_dot_product_attention(img,img,img,is_causal=True,dropout_p=.5), F.rrelu(x,.1,.3)",
+    "r = F.scaled_dot_product_attention(img,img,img,img[0,0]>0,dropout_p=.5)",
     "r = F.rrelu(x,.1,.3,True), F.alpha_dropout(img,.5,True), F.feature_alpha_dropout(img,.5,True)",
     "r = F.adaptive_avg_pool1d(B,1), F.interpolate(img,scale_factor=2,mode='nearest-exact')",
     "r = F.max_unpool3d(img[:,:,None,:4,:4],torch.arange(16).reshape(1,1,1,4,4).expand(2,3,1,4,4),(1,2,2))",

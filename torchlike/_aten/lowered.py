@@ -266,6 +266,12 @@ def alpha_dropout(input: Any, words: Any, p: float, channels: int) -> Any:
     return out, *(kept if drawn else (noise, shift))
 
 
+@lowers("rrelu")
+def rrelu_of_mean(self: Any, slope: float) -> Any:
+    noise = redispatch(_aten.empty_like.default, self, memory_format=contiguous_format)
+    return redispatch(_aten.rrelu_with_noise.default, self, noise, slope, slope)
+
+
 @lowers("rrelu_with_noise")
 def rrelu(self: Any, words: Any, lower: float, upper: float) -> Any:
     drawn: list = []

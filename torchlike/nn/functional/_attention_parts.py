@@ -5,6 +5,7 @@ import math
 from torchlike._base import dtypes
 from torchlike._core.dispatch.bind import FUNCTIONS
 from torchlike._core.dispatch.dispatch import call
+from torchlike._core.dispatch.observers import composed as composed_of
 from torchlike._core.dispatch.observers import watched
 from torchlike._core.tensor.tensor import Tensor
 from torchlike._ops.attention import scaled_dot_product_attention as _attention
@@ -24,16 +25,29 @@ def dropped(
     """Scaled dot-product attention some of whose weights are dropped, see ``scaled_dot_product_attention``."""
     if gqa:
         key, value = (t.repeat_interleave(query.shape[-3] // t.shape[-3], -3) for t in (key, value))
-    if causal:
-        mask = FUNCTIONS["ones"]((query.shape[-2], key.shape[-2]), dtype=dtypes.bool, device=query.device).tril()
+    mask = _added(mask, query.dtype)
     factor = math.sqrt(1 / math.sqrt(query.shape[-1]) if scale is None else scale)
-    scores = query.mul(factor).matmul(key.transpose(-2, -1).mul(factor))
-    if mask is not None:
-        if mask.dtype is dtypes.bool:
-            zeros = FUNCTIONS["zeros_like"](mask, dtype=query.dtype)
-            mask = zeros.masked_fill_(mask.logical_not(), float("-inf"))
-        scores = scores.add(mask)
+    scaled = _times(query, factor)
+    if causal:
+        size = query.shape[-2], key.shape[-2]
+        mask = _added(FUNCTIONS["ones"](size, dtype=dtypes.bool, device=query.device).tril(), query.dtype)
+    scores = scaled.matmul(_times(key.transpose(-2, -1), factor))
+    scores = scores if mask is None else scores.add(mask)
     return dropout(FUNCTIONS["_safe_softmax"](scores, -1), p).matmul(value)
+
+
+@composed_of(lambda aten, t, number: aten["mul.Scalar"](t, number))
+def _times(t: Tensor, number: float) -> Tensor:
+    return t.mul(number)
+
+
+def _added(mask: Tensor | None, dtype: dtypes.dtype) -> Tensor | None:
+    """A mask as numbers to add to scores: minus infinity where a boolean one is False."""
+    if mask is None or mask.dtype is not dtypes.bool:
+        return mask
+    scalar = FUNCTIONS["scalar_tensor"]
+    least = scalar(float("-inf"), dtype=dtype, device=mask.device)
+    return FUNCTIONS["where"](mask, scalar(0.0, dtype=dtype, device=mask.device), least)
 
 
 def attend(
