@@ -125,6 +125,18 @@ def buckets_of_every_dtype(rank):
 
 
 @case
+def means_of_numbers_whose_sum_is_too_large(rank):
+    """And of small ones, whose halves may be none."""
+    found = []
+    for dtype, large, small in ((t.float32, 3e38, 1.4e-45), (t.float16, 6e4, 6e-8), (t.bfloat16, 3e38, 1e-37)):
+        for x in (large, small):
+            model = DDP(nn.Linear(2, 1, bias=False).to(dtype))
+            model(t.full((1, 2), x, dtype=dtype)).sum().backward()
+            found.append(model.module.weight.grad.tolist())
+    return found
+
+
+@case
 def the_start_is_that_of_rank_0(rank):
     model = nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4))
     with t.no_grad():

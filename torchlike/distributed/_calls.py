@@ -217,9 +217,9 @@ def functional(name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
 
 def start(
     group: ProcessGroup, name: str, kind: str, static: tuple, arrays: Sequence[Any], finish: Callable[[list], Any],
-    note: str = "",
+    note: str = "", launch: Callable[[], list] | None = None,
 ) -> Work:  # fmt: skip
-    """Begin a collective of XLA; ``finish(arrays)`` takes its results when they are there."""
+    """Begin a collective of XLA, or ``launch``, which does the same; ``finish(arrays)`` takes its results then."""
     if state.capture is not None or state.dispatch_modes:
         demand_processes(name)
     if state.capture is not None:
@@ -228,7 +228,7 @@ def start(
         for count in COUNTING:
             count(_NAMED[-1] if _NAMED else name, kind, bool(_NAMED))
     facts = [f"{kind}{static}", note, *(_kind(a) for a in arrays)]
-    return begun(group, name, facts, lambda: _xla.launch(kind, group.ranks, static, arrays), finish)
+    return begun(group, name, facts, launch or (lambda: _xla.launch(kind, group.ranks, static, arrays)), finish)
 
 
 def begun(
@@ -397,7 +397,7 @@ def _await(
 def _is_of_transport(arrival: _xla.Arrival) -> bool:
     """Whether the connection failed: jax says so by one of two types."""
     error = None if arrival.timed_out else arrival.error
-    return isinstance(error, jax.errors.JaxRuntimeError) or isinstance(error, ValueError) and "Gloo" in str(error)
+    return isinstance(error, (jax.errors.JaxRuntimeError, ConnectionError)) or isinstance(error, ValueError) and "Gloo" in str(error)
 
 
 def _elsewhere(group: ProcessGroup, number: int, rank: int) -> str:

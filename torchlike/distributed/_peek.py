@@ -29,7 +29,7 @@ class Board:
 
     def __init__(self, name: str, own: int, size: int) -> None:
         self.own, self.size = own, size
-        self._path = _folder() / f"torchlike-{zlib.crc32(name.encode()):08x}-{name[:32]}"
+        self._path = folder() / f"torchlike-{zlib.crc32(name.encode()):08x}-{name[:32]}"
         self._kept = True
         length = SLOTS * _WORD.size * size
         descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o600)
@@ -70,6 +70,6 @@ def _upper(number: int) -> int:
     return (number & 0xFFFFFFFF) << 32
 
 
-def _folder() -> Path:
+def folder() -> Path:
     shared = Path("/dev/shm")
     return shared if shared.is_dir() and os.access(shared, os.W_OK) else Path(tempfile.gettempdir())

@@ -43,6 +43,7 @@ class ProcessGroup:
         self.ranks, self._me, self._backend, self.group_name, self.timeout = ranks, me, backend, name, timeout
         self.lock = threading.RLock()
         self.calls = itertools.count(1)
+        self.shared = itertools.count()  # numbers of memory that ranks share
         self.latest: Any = None  # waits for the collective that this process began last
         self.sent: dict[Any, Any] = {}  # numbers of messages from one process to another
         self.agreed: set[Any] = set()  # collectives that all ranks have been seen to do alike

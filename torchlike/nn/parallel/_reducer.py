@@ -15,9 +15,11 @@ from torchlike._core.autograd.engine import queue_callback
 from torchlike._core.conversion.factories import tensor
 from torchlike._core.tensor.tensor import Tensor, array_of, fresh
 from torchlike._transforms.capture.recording import Unsupported
+from torchlike.distributed import _xla
 from torchlike.distributed._buckets import GradBucket, unflattened
 from torchlike.distributed._calls import Work, assign, start, values
 from torchlike.distributed._collectives import ReduceOp, all_reduce
+from torchlike.distributed._shared_sums import KINDS, Bucket, SharedSums
 from torchlike.distributed.distributed_c10d import ProcessGroup
 from torchlike.futures import Future
 
@@ -69,6 +71,7 @@ class Reducer:
         self._touched: set[int] = set()  # what got a gradient since the last average, under no_sync too
         self._used: set[int] | None = None  # of a static graph, once known
         self._sent: list[tuple[list[Tensor], Any]] = []
+        self._shared: SharedSums | None = None  # from the first bucket on, of parameters on CPUs
         self._capture: weakref.ref | None = None  # in which a forward was, whose backward is to come
         self.after: dict[int, Callable[[Tensor], None]] = {}  # what is done with a parameter once it has its mean
         self.apart = False  # whether forward and backward were seen not to be one program
@@ -177,10 +180,7 @@ class Reducer:
         self._touched.clear()
         sent, self._sent = self._sent, []
         for bucket, work in sent:
-            result = _result(work)
-            if isinstance(work, Work):
-                result = _means(result, tuple(p.shape for p in bucket), self.divisor or self.group.size())
-            _give(bucket, result, used)
+            _give(bucket, _result(work), used)
             for p in bucket:
                 if id(p) in self.after and (used is None or id(p) in used):
                     self.after[id(p)](p)
@@ -214,11 +214,31 @@ class Reducer:
         if self.hook is not None:
             state, hook = self.hook
             with no_grad():
-                flat = fresh(_joined(values(grads)))
+                flat = fresh(_joined(values(grads), 1))
                 told = GradBucket(number, flat, bucket, number == len(self.buckets) - 1)
                 return hook(state, told)
+        name, divisor = f"gradients of bucket {number}", self.divisor or self.group.size()
         kind, static = ("addends", ()) if self._on_cpu else ("reduce", ("SUM",))
-        return start(self.group, f"gradients of bucket {number}", kind, static, [_joined(values(grads))], list)
+        arrays, shapes, shared = values(grads), tuple(p.shape for p in bucket), self._shared_by(bucket)
+        if shared is None:
+            flat = [_joined(arrays, divisor)]
+            return start(self.group, name, kind, static, flat, lambda addends: _summed(addends, shapes))
+
+        def launch() -> list[jax.Array]:
+            if shared.usable():
+                return shared.mean(number, arrays, divisor)
+            return _summed(_xla.launch(kind, self.group.ranks, static, [_joined(arrays, divisor)]), shapes)
+
+        return start(self.group, name, kind, static, arrays, list, launch=launch)
+
+    def _shared_by(self, bucket: list[Tensor]) -> SharedSums | None:
+        """The memory in which processes of one machine add up a bucket; None where XLA does."""
+        if not self._on_cpu or bucket[0].dtype.np not in KINDS:
+            return None
+        if self._shared is None:
+            laid = [Bucket([tuple(p.shape) for p in ps], ps[0].dtype.np) for ps in self.buckets]
+            self._shared = SharedSums(self.group, laid)
+        return self._shared
 
     # -- for processes that have run out of inputs ---------------------------------------------------------------------
     def shadow(self) -> None:
@@ -235,14 +255,16 @@ class Reducer:
 
 
 @jax.jit
-def _joined(arrays: list[jax.Array]) -> jax.Array:
-    return jnp.concatenate([a.reshape(-1) for a in arrays])
+def _joined(arrays: list[jax.Array], divisor: int) -> jax.Array:
+    """Arrays over ``divisor``, before they are added up: their sum may be too large where the mean is not."""
+    flat = jnp.concatenate([a.reshape(-1) for a in arrays])
+    return (flat / divisor).astype(flat.dtype)
 
 
-@functools.partial(jax.jit, static_argnums=(1, 2))
-def _means(addends: list[jax.Array], shapes: tuple[tuple[int, ...], ...], divisor: int) -> list[jax.Array]:
-    """Arrays of these shapes, one after the other in the sum of ``addends`` over ``divisor``."""
-    flat = (functools.reduce(jnp.add, addends) / divisor).astype(addends[0].dtype)
+@functools.partial(jax.jit, static_argnums=1)
+def _summed(addends: list[jax.Array], shapes: tuple[tuple[int, ...], ...]) -> list[jax.Array]:
+    """Arrays of these shapes, one after the other in the sum of ``addends``."""
+    flat = functools.reduce(jnp.add, addends)
     ends = np.cumsum([np.prod(shape, dtype=int) for shape in shapes])[:-1].tolist()
     return [part.reshape(shape) for part, shape in zip(jnp.split(flat, ends), shapes, strict=True)]
 
