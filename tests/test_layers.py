@@ -36,18 +36,18 @@ random linalg fft signal sparse special cpu cuda distributed
 backends
 _logging autograd
 nn masked
-func distributed.nn
+func distributed.nn distributed._composable_state
 distributed._functional_collectives
 sharding distributed.device_mesh
 distributed.tensor
 distributed.fsdp distributed._tensor
-distributed._composable profiler viz
+profiler viz
 nn.attention optim quasirandom utils utils._python_dispatch utils.data utils.hooks
 _api _composites conventions interop.checkpoints return_types overrides testing utils._checkpoint_reentrant
 utils.op_profile utils.dlpack _subclasses
 _guards
 _functorch _vmap_internals functional serialization compiler export utils.checkpoint utils.module_tracker
-distributed.checkpoint distributed.optim distributed.algorithms
+distributed.checkpoint distributed.optim distributed.algorithms distributed._composable
 jit distributions hub fx ao
 quantization nn.quantized nn.qat nn.intrinsic
 _functorch.partitioners

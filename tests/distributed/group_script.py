@@ -112,6 +112,42 @@ def how_many_groups(rank):
     return d.get_pg_count() - before, both.size()
 
 
+@case
+def groups_without_this_process(rank):
+    """They are all one number, which means the last."""
+    c10d = importlib.import_module(f"{sys.argv[1]}.distributed.distributed_c10d")
+    d.new_group([1 - rank])
+    first, other = (d.new_group([r]) for r in range(2))
+    made = [d.new_group([0, 1], group_desc="both"), first, other]
+    asked = (
+        d.get_process_group_ranks, d.get_rank, d.get_world_size, lambda g: d.get_group_rank(g, 1 - rank),
+        lambda g: d.get_global_rank(g, 0), lambda g: c10d._world.pg_group_ranks[g],
+    )  # fmt: skip
+    found = [[said(lambda f=f, g=g: f(g)) for f in asked] for g in made]
+    world = c10d._world
+    counts = [len(world.pg_map), len(world.pg_names), len(world.pg_group_ranks), world.group_count - len(made)]
+    told = [(x["pg_desc"], x["ranks"], x["group_size"]) for x in world.pg_config_info][-2:]
+    for g in made:
+        d.destroy_process_group(g)
+    return found, counts, told
+
+
+@case
+def meshes_of_groups(rank):
+    mesh = importlib.import_module(f"{sys.argv[1]}.distributed.device_mesh")
+    known, grid = mesh._mesh_resources, d.init_device_mesh("cpu", (2, 1), mesh_dim_names=("dp", "tp"))
+    lines = mesh.DeviceMesh.from_group(grid.get_group("dp"), "cpu", mesh_dim_names=("w",))
+    again = [grid.get_group("dp"), grid.get_group("tp")]
+    whole = mesh.DeviceMesh.from_group(again, "cpu", mesh=[[0], [1]], mesh_dim_names=("a", "b"))
+    with grid:
+        within = known.get_current_mesh() is grid, len(known.mesh_stack)
+    parts = [part.mesh.tolist() for part in known._get_all_submeshes(grid, "tp")]
+    wrong = said(lambda: mesh.DeviceMesh.from_group(again, "cpu"))
+    facts = known.get_root_mesh(grid["dp"]) is grid, known.num_hosts("cpu"), known.num_devices_per_host("cpu")
+    groups = lines.get_group() is grid.get_group("dp"), whole.get_group("b") is grid.get_group("tp"), whole.shape
+    return lines.mesh.tolist(), groups, within, len(known.mesh_stack), parts, wrong, facts
+
+
 def used(store, rank):
     """What both ranks do to the same keys of a store."""
     store.set(f"a/{rank}", b"\xff\x00")

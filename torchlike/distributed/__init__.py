@@ -3,6 +3,7 @@
 from torchlike.distributed import _group_calls as _group_calls
 from torchlike.distributed import _older as _older
 from torchlike.distributed import _programs as _programs
+from torchlike.distributed import _world as _world
 from torchlike.distributed import distributed_c10d as distributed_c10d
 from torchlike.distributed._barriers import barrier as barrier
 from torchlike.distributed._barriers import monitored_barrier as monitored_barrier
@@ -106,7 +107,8 @@ from torchlike.interop.lazy import on_first_use
 __getattr__, __dir__ = on_first_use(__name__, {"DeviceMesh": "device_mesh", "init_device_mesh": "device_mesh"})
 
 # PyTorch has its collectives, stores and work in the module of its process groups.
-_HOMES = ("_barriers", "_collectives", "_messages", "_older", "_options")
-_AS_THEIRS = [name for home in _HOMES for name in globals()[home].__all__]
-_AS_THEIRS += ["PrefixStore", "ReduceOp", "Store", "Work", "reduce_op"]
+_HOMES = ("_barriers", "_collectives", "_messages", "_older", "_options", "_world")
+for _home in _HOMES:
+    vars(distributed_c10d).update({name: getattr(globals()[_home], name) for name in globals()[_home].__all__})
+_AS_THEIRS = ["PrefixStore", "ReduceOp", "Store", "Work", "reduce_op"]
 vars(distributed_c10d).update({name: globals()[name] for name in _AS_THEIRS})

@@ -21,7 +21,7 @@ def barrier(
     if not takes_part(group, "barrier"):
         return None
     found_ = found(group)
-    if found_.size() == 1:
+    if found_.size() == 1 or found_.is_fake:
         return concluded(Work(lambda _: []), async_op)
     demand_eager("a barrier")
     with found_.lock:

@@ -464,6 +464,7 @@ def scatter(
             raise ValueError("Argument ``scatter_list`` must NOT be specified on non-source ranks.")
         (own,) = values([tensor])
         parts = jnp.zeros((found_.size(), *own.shape), own.dtype)
+        parts = parts + own if found_.is_fake else parts
 
     def finish(outs: list) -> list[Tensor]:
         return _assign_all([tensor], [outs[0][root]])

@@ -55,6 +55,8 @@ def _number(group: ProcessGroup) -> int:
 def everybody(group: ProcessGroup, obj: Any, what: str) -> list[Any]:
     """The objects of all; whoever has them all knows that what was said before has been read."""
     number, old = _number(group), list(group.unread)
+    if group.is_fake:
+        return [obj] * group.size()
     _say(group, number, obj)
     heard = [obj if rank == group.rank() else _hear(group, number, rank, what) for rank in range(group.size())]
     for key in old:
@@ -194,7 +196,8 @@ def isend(
         return None
     found_ = found(group)
     target = _peer("destination", found_, dst, group_dst)
-    _runtime.put(_numbered(found_, found_.rank(), target, tag), _packed(tensor))
+    if not found_.is_fake:
+        _runtime.put(_numbered(found_, found_.rank(), target, tag), _packed(tensor))
     return Work()
 
 
@@ -207,6 +210,8 @@ def recv(tensor: Tensor, src: int | None = None, group: Any = None, tag: int = 0
     if not takes_part(group, "irecv"):
         return -1
     found_ = found(group)
+    if found_.is_fake:
+        return -1 if src is None else src
     if src is None and group_src is None:
         source, key = _first_of_any(found_, tag)
     else:
@@ -224,6 +229,8 @@ def irecv(
     if not takes_part(group, "irecv"):
         return None
     found_ = found(group)
+    if found_.is_fake:
+        return Work()
     if src is None and group_src is None:
         return _of_any(found_, tensor, tag)
     source = _peer("source", found_, src, group_src)

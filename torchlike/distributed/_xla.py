@@ -191,6 +191,11 @@ def trivial(kind: str, size: int, x: Any) -> jax.Array:
     return x
 
 
+def alone(kind: str, rank: int, size: int, xs: Sequence[Any]) -> list[Any]:
+    """What a process of a group that there is only in its mind gets: as if the others had given what it gives."""
+    return [x[rank] if kind == "scatter_reduce" else trivial(kind, size, x) for x in xs]
+
+
 def beside_empty(
     kind: str, size: int, xs: Sequence[Any], run: Callable[[Sequence[Any]], Sequence[Any]]
 ) -> list[jax.Array]:

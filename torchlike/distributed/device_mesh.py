@@ -240,9 +240,46 @@ class DeviceMesh:
         return [self.get_group(i) for i in range(self.ndim)]
 
     @staticmethod
-    def from_group(*args: Any, **kwargs: Any) -> Any:
-        """NotImplementedError: a mesh is made of devices, by :func:`init_device_mesh`."""
-        raise NotImplementedError("DeviceMesh.from_group() is not supported; use init_device_mesh()")
+    def from_group(
+        group: Any, device_type: str, mesh: Any = None, *, mesh_dim_names: Sequence[str] | None = None
+    ) -> DeviceMesh:
+        """The mesh of a group, or of one group for each dimension of ``mesh``, which then is the ranks as a grid.
+
+        ValueError: a list without ``mesh``, or ranks that are not the group's.
+        """
+        groups = [*group] if isinstance(group, list | tuple) else [group]
+        if mesh is None:
+            if isinstance(group, list | tuple) and len(groups) > 1:
+                raise ValueError("Must pass mesh if passing multiple ProcessGroups")
+            mesh = c10d.get_process_group_ranks(groups[0])
+        made = DeviceMesh(device_type, mesh, mesh_dim_names=mesh_dim_names)
+        if len(groups) != made.ndim:
+            raise ValueError(f"Expects mesh to have as many dimensions as there are groups, got {made.ndim}")
+        own = made.get_coordinate()
+        for i, one in enumerate(groups) if own else ():
+            line = made._ranks[tuple(slice(None) if k == i else at for k, at in enumerate(own or ()))].tolist()
+            ranks = c10d.get_process_group_ranks(one)
+            if line != ranks:
+                raise ValueError(f"Invalid mesh {made._ranks.tolist()} for ProcessGroup with ranks {ranks}")
+        made._groups = groups
+        return made
+
+    def _get_root_mesh(self) -> DeviceMesh:
+        """The mesh that this one was cut from, or itself."""
+        return self._root
+
+    def _is_current_rank_part_of_mesh(self) -> bool:
+        return self.get_coordinate() is not None
+
+    def _get_all_submeshes(self, mesh_dim_name: str) -> list[DeviceMesh]:
+        """The mesh of one dimension for each place along the others."""
+        axis = self._dim(mesh_dim_name, "")
+        rows = np.moveaxis(self._own_ranks(), axis, -1).reshape(-1, self.shape[axis])
+        parts = [DeviceMesh(self.device_type, row, mesh_dim_names=(mesh_dim_name,)) for row in rows]
+        for row, part in zip(rows.tolist(), parts, strict=True):
+            if self._groups is not None and part.get_rank() in row:
+                part._groups = [self._groups[axis]]
+        return parts
 
     # -- as a value --------------------------------------------------------------------------------
     def __enter__(self) -> DeviceMesh:
@@ -311,6 +348,41 @@ def current_mesh() -> DeviceMesh:
     if not _stack():
         raise RuntimeError("No device mesh is currently active!")
     return _stack()[-1]
+
+
+class _MeshEnv:
+    """What there is of meshes, as published programs ask for it."""
+
+    @property
+    def mesh_stack(self) -> list[DeviceMesh]:
+        """The meshes of all ``with mesh:`` around."""
+        return _stack()
+
+    def get_current_mesh(self) -> DeviceMesh:
+        """The innermost. RuntimeError outside."""
+        return current_mesh()
+
+    @staticmethod
+    def get_root_mesh(device_mesh: DeviceMesh) -> DeviceMesh:
+        """The mesh that one was cut from, or itself."""
+        return device_mesh._root
+
+    @staticmethod
+    def num_devices_per_host(device_type: str) -> int:
+        """How many devices a host has; of CPUs each process has its own."""
+        return len(_own_devices(device_type))
+
+    @staticmethod
+    def num_hosts(device_type: str) -> int:
+        """How many hosts there are, by the number of their devices."""
+        return max(1, len(_devices(device_type)) // _MeshEnv.num_devices_per_host(device_type))
+
+    @staticmethod
+    def _get_all_submeshes(device_mesh: DeviceMesh, mesh_dim_name: str) -> list[DeviceMesh]:
+        return device_mesh._get_all_submeshes(mesh_dim_name)
+
+
+_mesh_resources = _MeshEnv()
 
 
 def _check_names(names: tuple[str, ...] | None, shape: Sequence[int]) -> None:

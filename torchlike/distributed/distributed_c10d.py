@@ -4,7 +4,7 @@ import contextlib
 import itertools
 import os
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import timedelta
 from typing import Any
 
@@ -41,6 +41,7 @@ class ProcessGroup:
 
     def __init__(self, ranks: tuple[int, ...], me: int, backend: str, name: str, timeout: timedelta) -> None:
         self.ranks, self._me, self._backend, self.group_name, self.timeout = ranks, me, backend, name, timeout
+        self.is_fake = "fake" in backend  # the others are not there
         self.lock = threading.RLock()
         self.calls = itertools.count(1)
         self.shared = itertools.count()  # numbers of memory that ranks share
@@ -81,6 +82,7 @@ class _Groups:
         self.world: ProcessGroup | None = None
         self.others: list[ProcessGroup] = []
         self.names, self.made = itertools.count(), 0
+        self.elsewhere: tuple[int, ...] = ()  # the ranks of the last group that was made without this process
         self.worlds = itertools.count()
         self.level: str | None = None
         self.detail = False
@@ -93,36 +95,18 @@ class _Groups:
 _groups = _Groups()
 
 
-class _Map(Mapping[ProcessGroup, tuple[str, Store | None]]):
-    """The groups of this process at the moment, each with its backend and its store."""
-
-    def __getitem__(self, group: Any) -> tuple[str, Store | None]:
-        if group not in _groups.every():
-            raise KeyError(group)
-        return group.name(), group.store
-
-    def __iter__(self) -> Iterator[ProcessGroup]:
-        return iter(_groups.every())
-
-    def __len__(self) -> int:
-        return len(_groups.every())
-
-
-_pg_map = _Map()
-
-
-class _World(type):
+class _OfWorld(type):
     @property
     def WORLD(cls) -> ProcessGroup | None:
         """The group of all processes, or None."""
         return _groups.world
 
 
-class group(metaclass=_World):
+class group(metaclass=_OfWorld):
     """Holds ``WORLD``, the group of all processes (None as long as there is none)."""
 
 
-class GroupMember(metaclass=_World):
+class GroupMember(metaclass=_OfWorld):
     """Holds ``WORLD``, and ``NON_GROUP_MEMBER``: a group that this process is not in."""
 
     NON_GROUP_MEMBER = -100
@@ -265,7 +249,7 @@ def _checked_backend(backend: Any) -> str:
         kind = part.rpartition(":")[2]
         if kind in _CANNOT and not (kind == "nccl" and _has_gpu()):
             raise RuntimeError(_CANNOT[kind])
-        if kind not in ("gloo", "xla", "nccl", "undefined"):
+        if kind not in ("gloo", "xla", "nccl", "fake", "undefined"):
             raise AssertionError(f"Unknown backend type {backend}: use gloo, nccl or xla")
     return name
 
@@ -313,7 +297,7 @@ def is_xccl_available() -> bool:
 
 def is_backend_available(backend: str) -> bool:
     """Whether ``init_process_group`` takes this name."""
-    return backend.lower() in ("gloo", "xla") or backend.lower() == "nccl" and is_nccl_available()
+    return backend.lower() in ("gloo", "xla", "fake") or backend.lower() == "nccl" and is_nccl_available()
 
 
 def is_initialized() -> bool:
@@ -342,7 +326,8 @@ def init_process_group(
     """Make the group of all processes, which this one joins. With several it comes before the first computation.
 
     Args:
-        backend: "gloo", "xla", or with a GPU "nccl": all mean the collectives of XLA on jax's devices.
+        backend: "gloo", "xla", or with a GPU "nccl": all mean the collectives of XLA on jax's devices. "fake": the
+            others are not there, and collectives are as if they had given what this process gives.
         init_method: a URL env://, tcp:// or file://, that tells where rank 0 is found, and rank and world size, if
             they are no arguments; by default env://: the variables RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT of a
             launcher, or those of Slurm or a TPU pod.
@@ -365,14 +350,19 @@ def init_process_group(
         if _groups.world is not None:
             raise ValueError("trying to initialize the default process group twice!")
         level = get_debug_level()
-        world = _rendezvous.world_of(init_method, store, rank, world_size, limit.total_seconds())
-        if world.size > 1:
+        fake = name == Backend.FAKE
+        if fake:
+            _rendezvous.demand_numbers("fake", rank, world_size)
+            world = _rendezvous.World(rank, world_size, "", False)
+        else:
+            world = _rendezvous.world_of(init_method, store, rank, world_size, limit.total_seconds())
+        if world.size > 1 and not fake:
             _runtime.connect(world, limit.total_seconds())
         _groups.names, _groups.made = itertools.count(1), 1
         title = f"world{next(_groups.worlds)}"
         made = ProcessGroup(tuple(range(world.size)), world.rank, name, title, limit)
         made.group_desc = "default_pg"
-        if world.size > 1:
+        if world.size > 1 and not fake:
             _runtime.wait_for_all(made.key("start"), made.ranks, made.seconds(), "init_process_group")
         _groups.world, _groups.detail = made, level == "DETAIL"
 
@@ -410,6 +400,7 @@ def new_group(
         number = next(_groups.names)
         _groups.made = number + 1
         if world.rank() not in chosen:
+            _groups.elsewhere = tuple(chosen)
             return GroupMember.NON_GROUP_MEMBER
         made = ProcessGroup(tuple(chosen), world.rank(), name, f"{world.group_name}.{number}", limit)
         made.group_desc = group_desc or made.group_desc
@@ -496,6 +487,7 @@ def destroy_process_group(group: ProcessGroup | None = None) -> None:
         if chosen is _groups.world:
             _groups.world = None
             _groups.others.clear()
+            _groups.elsewhere = ()
         else:
             _groups.others.remove(chosen)
 
@@ -542,13 +534,17 @@ def get_pg_count() -> int:
 
 
 def get_process_group_ranks(group: ProcessGroup | None) -> list[int]:
-    """The numbers, among all processes, of those in a group."""
-    return list(found(group).ranks)
+    """The numbers, among all processes, of those in a group; of NON_GROUP_MEMBER in the last one without this one."""
+    return list(_ranks_of(group))
+
+
+def _ranks_of(group: Any) -> tuple[int, ...]:
+    return found(group).ranks if is_member(group) or not _groups.elsewhere else _groups.elsewhere
 
 
 def get_group_rank(group: ProcessGroup, global_rank: int) -> int:
     """The number in a group of a process. ValueError where it is not in it."""
-    ranks = found(group).ranks
+    ranks = _ranks_of(group)
     if global_rank not in ranks:
         raise ValueError(f"Global rank {global_rank} is not part of group {group}")
     return ranks.index(global_rank)
@@ -556,7 +552,7 @@ def get_group_rank(group: ProcessGroup, global_rank: int) -> int:
 
 def get_global_rank(group: ProcessGroup, group_rank: int) -> int:
     """The number among all processes of one in a group. ValueError where there is none."""
-    ranks = found(group).ranks
+    ranks = _ranks_of(group)
     if not 0 <= group_rank < len(ranks):
         raise ValueError(f"Group rank {group_rank} is not part of group {group}")
     return ranks[group_rank]
