@@ -122,7 +122,10 @@ def _calls(name: str, declared: Callable | None) -> Callable | None:
 
 def composition(op: Op) -> Callable | None:
     """What makes an operator's results of other calls, which PyTorch records each by itself."""
-    return None if op.aten.calls is None else partial(op.aten.calls, CALLS)
+    if op.aten.calls is None:
+        found = LOWERED.get(op.full_name)
+        return found if getattr(found, "recorded", False) else None
+    return partial(op.aten.calls, CALLS)
 
 
 def call(op: Any, inputs: tuple, static: tuple) -> Any:
