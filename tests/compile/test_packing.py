@@ -11,7 +11,7 @@ import pytest
 import torch
 
 import torchlike
-from torchlike._transforms.capture import packing
+from torchlike._transforms.capture import packing, program
 
 pytestmark = pytest.mark.once
 RNG = np.random.default_rng(0)
@@ -20,7 +20,10 @@ DATA = [(RNG.standard_normal((4, 8)).astype("f4"), RNG.integers(0, 3, 4)) for _ 
 
 @pytest.fixture(autouse=True)
 def at_once(monkeypatch):
+    """Threads of other tests may live still."""
     monkeypatch.setattr(packing, "_WARM", 0)
+    for module in (packing, program):
+        monkeypatch.setattr(module, "alone", lambda: threading.current_thread() is threading.main_thread())
 
 
 class Training:

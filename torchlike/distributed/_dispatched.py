@@ -32,8 +32,12 @@ class Collective:
         """The names of its overloads."""
         return ["default"]
 
-    def __repr__(self) -> str:
+    def __str__(self) -> str:
         return self.__name__
+
+    def __repr__(self) -> str:
+        name, default, _ = self.__name__.partition(".default")
+        return f"<OpOverload(op='{name}', overload='default')>" if default else f"<OpOverloadPacket(op='{name}')>"
 
     def __call__(self, *args: Any, **kwargs: Any) -> NoReturn:
         raise NotImplementedError(
@@ -54,4 +58,4 @@ class _Keys:
 
 
 ops.c10d = _Keys("c10d", _CHANGING.split())
-ops.c10d_functional = _Keys("c10d_functional", FUNCTIONAL)
+ops.c10d_functional = _Keys("c10d_functional", [*FUNCTIONAL, "permute_tensor"])  # what XLA exchanges is counted so

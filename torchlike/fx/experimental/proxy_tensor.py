@@ -79,6 +79,7 @@ class ProxyTorchDispatchMode(TorchDispatchMode):
     """
 
     writes = "make_fx"  # what a collective of several processes refuses
+    keeps = False  # results for anybody: .grad may be one of them
 
     def __init__(self, tracer: PythonKeyTracer, tracing_mode: str = "real", decompositions: dict | None = None) -> None:
         super().__init__()

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
-from typing import Any, NoReturn
+from typing import Any
 
 import jax
 
-from torchlike._aten.packets import OpOverloadPacket, ops
+from torchlike._aten.packets import ops
 from torchlike._base.state import state
 from torchlike._executor.hlo import collectives
 from torchlike._executor.pending import settled
@@ -33,30 +33,6 @@ _OWN = {
     "reduce": "allreduce_", "bucket": "allreduce_", "addends": "allreduce_", "broadcast": "broadcast_",
     "gather": "allgather_", "exchange": "alltoall_base_", "scatter_reduce": "reduce_scatter_",
 }  # fmt: skip
-
-
-class _Names:
-    """The names of ``torch.ops`` that counts have; they are called as functions of ``torch.distributed``."""
-
-    def __init__(self, found: Sequence[str]) -> None:
-        self.found = sorted({*found})
-
-    def names(self) -> list[str]:
-        """All of them."""
-        return self.found
-
-    def overloads(self, name: str) -> list[str]:
-        """That of a name, if it is one."""
-        return ["default"] if name in self.found else []
-
-    def make(self, packet: OpOverloadPacket, overload: str) -> NoReturn:
-        """NotImplementedError."""
-        raise NotImplementedError(f"torch.ops.{packet}: torchlike only counts by this name; call torch.distributed's")
-
-
-for _namespace, _source in (("c10d", _Names([*_EAGER.values()])), ("c10d_functional", _Names([*_FUNCTIONAL.values()]))):
-    if getattr(ops, _namespace)._source is None:
-        getattr(ops, _namespace)._source = _source
 
 
 class CommDebugMode:
