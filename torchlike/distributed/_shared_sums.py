@@ -192,8 +192,9 @@ class SharedSums:
                 sign = 0
             every = self._everybody("sign", sign)
             with contextlib.suppress(OSError):
-                same = all(every) and self._signs.tolist() == every
-                self._bell.connect()
+                if all(every) and self._signs.tolist() == every:
+                    self._bell.connect()
+                    same = True
             agreed = all(self._everybody("same", int(same)))
         if not agreed:
             self._flat.clear()
