@@ -122,8 +122,8 @@ class ShownTask(engine._Task):
         for g in grads:
             self._count(g, -1)
         g = None
-        modes = state.dispatch_modes
-        self.alone = _references(grads) == _ALONE or (modes != () and not any([getattr(m, "keeps", True) for m in modes]))
+        notes = state.dispatch_modes and not any([getattr(mode, "keeps", True) for mode in state.dispatch_modes])
+        self.alone = bool(notes) or _references(grads) == _ALONE
 
     def _parts(self, node: Any, grads: list) -> list | None:
         """What leads to the nodes that stand for this one, if there are several; they are awaited from now on."""

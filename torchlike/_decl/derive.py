@@ -22,7 +22,7 @@ from torchlike._base.result_layouts import elementwise
 from torchlike._decl import rules
 from torchlike._decl.felt import felt
 from torchlike._decl.naming import naming
-from torchlike._decl.node_names import node_of_backward
+from torchlike._decl.node_names import is_composed, node_of_backward
 from torchlike._decl.plan import Plan
 from torchlike._decl.sums import wide_sums
 
@@ -259,7 +259,7 @@ class Derived(Kernel):
         while hasattr(op, "base"):
             op = op.base
         self.plan, declared = plan, op.declaration
-        if declared.backward is None and not isinstance(op, Derived):
+        if is_composed(declared.backward) and not isinstance(op, Derived):
             self.composed = tuple([i for i, name in enumerate(plan.names) if declared.kept.get(name) == "!"])
         return self
 

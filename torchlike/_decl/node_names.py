@@ -1,9 +1,9 @@
-"""The names of nodes that follow from those of operators."""
+"""The names of nodes that follow from those of operators, and what PyTorch has operators for in backward."""
 
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from torchlike._decl.derive import Kernel
@@ -24,3 +24,10 @@ def camel(name: str) -> str:
     """An operator's name as the names of nodes write it."""
     parts = [part[:1].upper() + part[1:] for part in name.split("_")]
     return re.sub(r"\d[a-z]", lambda m: m[0].upper(), "".join(parts))
+
+
+def is_composed(backward: Any) -> bool:
+    """Whether PyTorch composes a derivative of operators, and has no operator for the whole."""
+    if not isinstance(backward, dict):
+        return backward is None
+    return all([callable(text) and not hasattr(text, "whole") for text, _ in backward.values()])
