@@ -1,6 +1,7 @@
 """Whether other threads run Python code, and threads for what XLA calls back."""
 
 import functools
+import sys
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -14,8 +15,16 @@ except ImportError:  # no interpreter's public name tells it without a lock
 
 
 def alone() -> bool:
-    """Whether this is the only thread."""
-    return others() == 0
+    """Whether this is the only thread that may touch tensors: tqdm has one that draws late bars anew."""
+    count = others()
+    return count == 0 or (count == 1 and _draws_bars())
+
+
+def _draws_bars() -> bool:
+    """Whether the thread of tqdm's runs."""
+    module = sys.modules.get("tqdm.std")
+    monitor = None if module is None else module.tqdm.monitor
+    return monitor is not None and monitor.is_alive()
 
 
 def in_own_thread(function: Callable[..., Any]) -> Callable[..., Any]:

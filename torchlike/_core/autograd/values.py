@@ -8,7 +8,7 @@ from itertools import repeat
 from typing import TYPE_CHECKING, Any
 
 from torchlike._base.state import UNUSUAL, state
-from torchlike._base.threads import others
+from torchlike._base.threads import alone
 from torchlike._core.autograd.node import AccumulateGrad
 from torchlike._core.tensor.storage import CAPTURES
 from torchlike._core.tensor.tensor import wrap
@@ -141,7 +141,7 @@ def _becomes(leaf: Any, grad: Any) -> bool:
     if CAPTURES or USED or grad.__class__ is not Array or leaf._view is not None or id(grad) in SHARED:
         return False
     new = wrap(grad)
-    if others():  # threads that may reach the leaf too
+    if not alone():  # threads that may reach the leaf too
         with adding:
             if leaf._grad is not None:
                 return False
