@@ -7,7 +7,7 @@ import sys
 import pytest
 
 import torchlike.__main__ as command
-from torchlike._command import check
+from torchlike._command import about, check
 from torchlike._command.sources import uses
 
 
@@ -111,3 +111,10 @@ def test_versions_and_devices(capsys):
         and "\njax " in told
         and "\ndevice " in told
     )
+
+
+def test_files_that_are_gone_are_not_counted(tmp_path):
+    (tmp_path / "there").write_bytes(b"12")
+    (tmp_path / "gone").symlink_to(tmp_path / "nothing")
+    assert about._size(tmp_path) == f"{tmp_path}: 1 files, 0.0 MB"
+    assert about._size(tmp_path / "no") == f"{tmp_path / 'no'}: 0 files, 0.0 MB"

@@ -11,6 +11,7 @@ import pytest
 import torch
 
 import torchlike
+from torchlike._executor import references
 from torchlike._transforms.capture import packing, program
 
 pytestmark = pytest.mark.once
@@ -234,6 +235,15 @@ def test_who_is_asked_for_again_and_again_is_not_packed_any_more():
     t.after(all_are_read_after_each)
     (found,) = t.packings()
     assert found.lost == 5 and {type(p._storage.value) for p in t.model.parameters()} == {packing.Array}
+
+
+def test_arrays_elsewhere_with_pieces_in_common_change_nothing():
+    before = [*references.SHARING]
+    references.SHARING[:] = [True]
+    try:
+        test_who_is_packed()
+    finally:
+        references.SHARING[:] = before
 
 
 def test_who_is_called_seldom_is_not_packed(monkeypatch):

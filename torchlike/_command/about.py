@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.metadata
 import os
 import platform
@@ -36,5 +37,9 @@ def main() -> None:
 def _size(folder: Path | None) -> str:
     if folder is None:
         return "off"
-    files = [path.stat().st_size for path in folder.rglob("*") if path.is_file()] if folder.exists() else []
-    return f"{folder}: {len(files)} files, {sum(files) / 1e6:.1f} MB"
+    sizes = []
+    for place, _, names in os.walk(folder):
+        for name in names:
+            with contextlib.suppress(OSError):  # another process has just moved it
+                sizes.append(os.stat(os.path.join(place, name)).st_size)
+    return f"{folder}: {len(sizes)} files, {sum(sizes) / 1e6:.1f} MB"

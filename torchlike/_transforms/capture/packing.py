@@ -30,7 +30,7 @@ from torchlike._base.threads import alone
 from torchlike._core.tensor.storage import Storage
 from torchlike._executor import direct
 from torchlike._executor.pending import Array, Kind, Pending, as_numpy, kind_of, pending, settled
-from torchlike._executor.references import IN_CALL, SHARING
+from torchlike._executor.references import IN_CALL
 
 if TYPE_CHECKING:
     from torchlike._decl.typed import Value, Values
@@ -113,7 +113,7 @@ class Packing:
         """The array of which these are the parts; None where they are not what the program was made for."""
         self.part()
         arrays = [settled(v) for v in values]
-        known = {*map(type, self.storages)} == {Storage} and {*map(type, arrays)} == {Array} and not SHARING
+        known = {*map(type, self.storages)} == {Storage} and {*map(type, arrays)} == {Array}
         if known and all([a.shape == k.shape and a.dtype == k.dtype for a, k in zip(arrays, self.kinds, strict=True)]):
             flat = jnp.asarray(np.concatenate([as_numpy(a).reshape(-1) for a in arrays]))
             if flat.dtype == arrays[0].dtype:
