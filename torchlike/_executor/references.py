@@ -47,20 +47,14 @@ def in_slot() -> int:
 
 def in_slot_and_variable() -> int:
     """The same of a value that a slot of an object holds, and the variable which is counted."""
-    holder, others = _Holder(), []
+    holder = _Holder()
     holder.value = object()
 
     def count() -> int:
         value = holder.value
         return getrefcount(value)
 
-    def hold() -> list[Any]:
-        others.append(holder.value)
-        return others
-
-    alone, shared = count(), (hold(), count())[1]
-    others.clear()
-    return _believed(alone, shared, count())
+    return _beside_another(count, holder)
 
 
 def in_variable() -> int:
@@ -71,17 +65,20 @@ def in_variable() -> int:
 
 def in_call() -> int:
     """The same of a value that a slot, two lists and the arguments of ``starmap`` hold; ``map`` counts the second."""
-    holder, others, values = _Holder(), [], [object()]
+    holder, values = _Holder(), [object()]
     holder.value, pieces = values[0], [values[0]]
 
     def count() -> int:
         return next(starmap(lambda *given: max(map(getrefcount, pieces)), [values]))
 
-    def hold() -> list[Any]:
-        others.append(holder.value)
-        return others
+    return _beside_another(count, holder)
 
-    alone, shared = count(), (hold(), count())[1]
+
+def _beside_another(count: Callable[[], int], holder: _Holder) -> int:
+    """What is believed of a count: that of a value once with, once without a list that holds it beside."""
+    alone, others = count(), []
+    others.append(holder.value)
+    shared = count()
     others.clear()
     return _believed(alone, shared, count())
 
