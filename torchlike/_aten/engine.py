@@ -1,9 +1,9 @@
 """A backward that a ``__torch_dispatch__`` sees: gradients travel as tensors, each step as aten calls."""
 
-import sys
 from contextlib import nullcontext
 from heapq import heappop, heappush
 from itertools import repeat
+from sys import getrefcount
 from typing import Any
 
 from torchlike._aten import parts
@@ -28,6 +28,7 @@ from torchlike._core.tensor.tensor import (
     preserve_format,
     strided,
 )
+from torchlike._executor.references import ONE
 
 _aten = ops.aten
 
@@ -121,9 +122,9 @@ class ShownTask(engine._Task):
         """Note that these gradients have left their buffers."""
         for g in grads:
             self._count(g, -1)
-        g = None
+        g = None  # which would count
         notes = state.dispatch_modes and not any([getattr(mode, "keeps", True) for mode in state.dispatch_modes])
-        self.alone = bool(notes) or _references(grads) == _ALONE
+        self.alone = bool(notes) or next(map(getrefcount, grads)) == ONE
 
     def _parts(self, node: Any, grads: list) -> list | None:
         """What leads to the nodes that stand for this one, if there are several; they are awaited from now on."""
@@ -186,14 +187,6 @@ class ShownTask(engine._Task):
         if not self.alone or self.holders.get(id(grad), 0) > 0 or not is_dense(grad._layout):
             return False
         return tuple(grad.stride()) == tuple(leaf.stride()) or not is_dense(leaf._layout)
-
-
-def _references(grads: list) -> int:
-    """How many references there are to the first gradient."""
-    return sys.getrefcount(grads[0])
-
-
-_ALONE = _references([object()])
 
 
 def _saved(node: OpNode) -> list:

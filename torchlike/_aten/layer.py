@@ -304,7 +304,7 @@ def _in_storages_of(out: Any, like: Any) -> Any:
     return like
 
 
-def _composed(calls: Callable, function: Callable, args: tuple) -> Any:
+def _as_calls(calls: Callable, function: Callable, args: tuple) -> Any:
     """The results of a function that is shown as other calls, with the history that its own calls have."""
     inputs = list(layer.leaves(args))
     records = state.grad and any(t.requires_grad for t in inputs)
@@ -340,7 +340,7 @@ def _without_history(out: Any) -> Any:
     return alias(out) if isinstance(out, Tensor) else [_without_history(t) for t in out]
 
 
-DISPATCH.whole, DISPATCH.composed = _whole, _composed
+DISPATCH.whole, DISPATCH.as_calls = _whole, _as_calls
 
 
 # -- detach ----------------------------------------------------------------------------------------------------------

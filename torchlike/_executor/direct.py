@@ -66,7 +66,7 @@ class Direct:
     def _found(self, values: Values) -> bool:
         """Look for the executable, once the program has been called."""
         self._calls += 1
-        if self._calls < _LATER or not alone() or {*map(type, values)} != {Array} or not trace_state_clean():
+        if self._calls < _LATER or not one_device() or {*map(type, values)} != {Array} or not trace_state_clean():
             return False
         self._calls = -1
         try:
@@ -86,7 +86,7 @@ class Direct:
         return True
 
 
-def alone() -> bool:
+def one_device() -> bool:
     """Whether the CPU is the one device there is, and jax computes there as usual."""
     return compiling.host() is not None and len(jax.devices()) == 1 and compiling.usual()
 

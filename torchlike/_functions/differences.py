@@ -2,7 +2,7 @@
 
 from torchlike._base.dims import wrap_dim, wrap_dims
 from torchlike._base.dtypes import uint8
-from torchlike._core.dispatch.observers import composed
+from torchlike._core.dispatch.observers import as_calls
 from torchlike._core.tensor import arguments
 from torchlike._core.tensor.tensor import Tensor
 from torchlike._functions._install import FUNCTIONS, function
@@ -43,7 +43,7 @@ def gradient(input, *, spacing=None, dim=None, edge_order=1):
     return _derivatives(input, dims, steps, edge_order)
 
 
-@composed(_composed_functions.gradient)
+@as_calls(_composed_functions.gradient)
 def _derivatives(input, dims, steps, edge_order):
     return tuple([_along(input, d, step, edge_order) for d, step in zip(dims, steps, strict=True)])
 

@@ -3,7 +3,7 @@
 import torchlike._base.dtypes as dtypes
 from torchlike._core.conversion.factories import into
 from torchlike._core.dispatch.dispatch import call
-from torchlike._core.dispatch.observers import composed, one_call
+from torchlike._core.dispatch.observers import as_calls, one_call
 from torchlike._core.dispatch.out import demand_as_many, demand_fits
 from torchlike._core.tensor.arguments import as_ints, bools, named_results, no_tensor
 from torchlike._core.tensor.tensor import Tensor, value_of
@@ -171,7 +171,7 @@ def histogramdd(input, bins, range=None, weight=None, density=False):
     return _MANY((hist, tuple(edges)))
 
 
-@composed(_composed_functions.histogramdd)
+@as_calls(_composed_functions.histogramdd)
 def _many(input, bins, range, weight, density):
     """hist, then the edges of each dimension."""
     d = input.shape[-1]

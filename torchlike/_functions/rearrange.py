@@ -18,7 +18,7 @@ from torchlike._core.conversion.indexing import assign
 from torchlike._core.conversion.numbers import demand_held, filling, fitting, number_of
 from torchlike._core.dispatch.dispatch import call
 from torchlike._core.dispatch.inplace import call_inplace
-from torchlike._core.dispatch.observers import composed, redispatch, watched
+from torchlike._core.dispatch.observers import as_calls, redispatch, watched
 from torchlike._core.dispatch.out import call_out
 from torchlike._core.tensor import arguments
 from torchlike._core.tensor.arguments import bools
@@ -331,7 +331,7 @@ def cartesian_prod(*tensors):
     return _products(*tensors)
 
 
-@composed(_composed_functions.cartesian_prod)
+@as_calls(_composed_functions.cartesian_prod)
 def _products(*tensors):
     return stack([g.flatten() for g in meshgrid(*tensors, indexing="ij")], 1)
 
@@ -355,7 +355,7 @@ def combinations(input, r=2, with_replacement=False):
     return _combined(input, r, with_replacement)
 
 
-@composed(_composed_functions.combinations)
+@as_calls(_composed_functions.combinations)
 def _combined(input, r, with_replacement):
     choose = itertools.combinations_with_replacement if with_replacement else itertools.combinations
     rows = np.array(list(choose(np.arange(input.shape[0]), r)), np.int64).reshape(-1, r)

@@ -111,7 +111,7 @@ class DispatchLayer(Layer):
         takes: ``takes(cls)``, as ``has``, where that is not switched off.
         show: ``show(name, args, kwargs)``, the result of an aten call by the modes and subclasses.
         whole: ``whole(name, function, args, kwargs)``, the results of a function as those of one aten call.
-        composed: ``composed(calls, function, args, kwargs)``, those of a function as those of ``calls(aten, ...)``.
+        as_calls: ``as_calls(calls, function, args)``, those of a function, shown as what ``calls(aten, *args)`` calls.
         announce: ``announce(name, tensor, *args)``, a context for a change in place, which is shown to the modes.
         detach: ``detach(tensor)``, as a ``__torch_dispatch__`` gives it, None if none sees it.
         intercept: ``intercept(overload, args, kwargs)``, a call of a ``torch.ops`` object.
@@ -119,7 +119,7 @@ class DispatchLayer(Layer):
         wrappers: how many tensors and nodes a backward may meet whose classes have a ``__torch_dispatch__``.
     """
 
-    __slots__ = ("announce", "composed", "detach", "has", "intercept", "show", "takes", "task", "whole", "wrappers")
+    __slots__ = ("announce", "as_calls", "detach", "has", "intercept", "show", "takes", "task", "whole", "wrappers")
 
     def __init__(self) -> None:
         super().__init__("__torch_dispatch__", flags.DISPATCH, switches=False, outputs=True)
@@ -130,7 +130,7 @@ class DispatchLayer(Layer):
         self.task: Callable[[], Any] = lambda: None
         self.show: Any = None
         self.whole: Any = None
-        self.composed: Any = None
+        self.as_calls: Any = None
         self.announce: Any = None
         self.wrappers = 0
 

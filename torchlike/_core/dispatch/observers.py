@@ -67,13 +67,13 @@ def whole(name: str, function: Callable, *args: Any, **kwargs: Any) -> Any:
     return DISPATCH.whole(name, function, args, kwargs) if state.dispatch_modes else function(*args, **kwargs)
 
 
-def composed(calls: Callable) -> Callable[[Callable], Callable]:
+def as_calls(calls: Callable) -> Callable[[Callable], Callable]:
     """A decorator: modes see of a function what ``calls(aten, *args)`` calls, which gives the same numbers."""
 
     def decorate(function: Callable) -> Callable:
         @wraps(function)
         def shown(*args: Any) -> Any:
-            return DISPATCH.composed(calls, function, args) if state.dispatch_modes else function(*args)
+            return DISPATCH.as_calls(calls, function, args) if state.dispatch_modes else function(*args)
 
         return shown
 
@@ -96,4 +96,4 @@ def subclassed(t: Any) -> bool:
     return cls not in KIND and DISPATCH.takes(cls)
 
 
-__all__ = ["announced", "composed", "flagged", "made", "one_call", "redispatch", "subclassed", "watched", "whole"]
+__all__ = ["announced", "as_calls", "flagged", "made", "one_call", "redispatch", "subclassed", "watched", "whole"]

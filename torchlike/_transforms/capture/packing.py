@@ -28,7 +28,8 @@ from jax.core import ShapedArray
 
 from torchlike._base.threads import alone
 from torchlike._core.tensor.storage import Storage
-from torchlike._executor import direct
+from torchlike._executor.direct import one_device
+from torchlike._executor.immediate import put_beside
 from torchlike._executor.pending import Array, Kind, Pending, as_numpy, kind_of, pending, settled
 from torchlike._executor.references import IN_CALL
 
@@ -51,7 +52,7 @@ class Packed(list):  # type: ignore[type-arg]
 
 def packs(arrays: Sequence[Any], outs: Sequence[Any]) -> bool:
     """Whether a program may have these as one array, which it replaces by results of the kinds ``outs``."""
-    if not IN_CALL or not _LEAST <= len(arrays) <= _LARGEST or {*map(type, arrays)} != {Array} or not direct.alone():
+    if not IN_CALL or not _LEAST <= len(arrays) <= _LARGEST or {*map(type, arrays)} != {Array} or not one_device():
         return False
     alike = all([a.shape == o.shape and a.dtype == o.dtype for a, o in zip(arrays, outs, strict=True)])
     return alike and len({a.dtype for a in arrays}) == 1 and sum([a.nbytes for a in arrays]) <= _BYTES
@@ -115,9 +116,7 @@ class Packing:
         arrays = [settled(v) for v in values]
         known = {*map(type, self.storages)} == {Storage} and {*map(type, arrays)} == {Array}
         if known and all([a.shape == k.shape and a.dtype == k.dtype for a, k in zip(arrays, self.kinds, strict=True)]):
-            flat = jnp.asarray(np.concatenate([as_numpy(a).reshape(-1) for a in arrays]))
-            if flat.dtype == arrays[0].dtype:
-                return flat
+            return put_beside(np.concatenate([as_numpy(a).reshape(-1) for a in arrays]), arrays[0])
         self.lost += 1
         return None
 
@@ -158,6 +157,5 @@ class Packing:
     def _cut(self, flat: jax.Array) -> list[Any]:
         """The parts, made of numpy's without a program, which would have to be compiled."""
         numbers = as_numpy(flat)
-        parts = [numbers[a:b].reshape(k.shape) for a, b, k in zip(self._ends, self._ends[1:], self.kinds, strict=False)]
-        with jax.ensure_compile_time_eval():  # jax may trace around us, but all is known
-            return [jnp.array(part) for part in parts]
+        spans = zip(self._ends, self._ends[1:], self.kinds, strict=False)
+        return [put_beside(numbers[a:b].reshape(kind.shape).copy(), flat) for a, b, kind in spans]

@@ -5,8 +5,7 @@ import math
 from torchlike._base import dtypes
 from torchlike._core.dispatch.bind import FUNCTIONS
 from torchlike._core.dispatch.dispatch import call
-from torchlike._core.dispatch.observers import composed as composed_of
-from torchlike._core.dispatch.observers import watched
+from torchlike._core.dispatch.observers import as_calls, watched
 from torchlike._core.tensor.tensor import Tensor
 from torchlike._ops.attention import scaled_dot_product_attention as _attention
 from torchlike._ops.matmul import linear
@@ -36,7 +35,7 @@ def dropped(
     return dropout(FUNCTIONS["_safe_softmax"](scores, -1), p).matmul(value)
 
 
-@composed_of(lambda aten, t, number: aten["mul.Scalar"](t, number))
+@as_calls(lambda aten, t, number: aten["mul.Scalar"](t, number))
 def _times(t: Tensor, number: float) -> Tensor:
     return t.mul(number)
 

@@ -2,7 +2,7 @@
 
 from torchlike._core.conversion.factories import as_tensor
 from torchlike._core.dispatch.dispatch import call
-from torchlike._core.dispatch.observers import composed
+from torchlike._core.dispatch.observers import as_calls
 from torchlike._core.tensor import arguments
 from torchlike._core.tensor.arguments import as_float, bools
 from torchlike._core.tensor.tensor import Tensor
@@ -326,7 +326,7 @@ def ctc_loss(log_probs, targets, input_lengths, target_lengths, blank=0, reducti
     return _ctc(log_probs, targets, input_lengths, target_lengths, int(blank), mode, bool(zero_infinity))
 
 
-@composed(_composed_functions.ctc_loss)
+@as_calls(_composed_functions.ctc_loss)
 def _ctc(log_probs, targets, input_lengths, target_lengths, blank, mode, zero_infinity):
     single = log_probs.dim() == 2
     if single:

@@ -8,7 +8,7 @@ from torchlike._base.result_layouts import suggests_channels_last
 from torchlike._core.autocast.composite import in_float32_on_cpu
 from torchlike._core.dispatch.bind import front
 from torchlike._core.dispatch.dispatch import call
-from torchlike._core.dispatch.observers import composed
+from torchlike._core.dispatch.observers import as_calls
 from torchlike._core.tensor import arguments
 from torchlike._core.tensor.arguments import as_tensor_arg, bools
 from torchlike._core.tensor.memory_order import restride
@@ -162,7 +162,7 @@ def _demand_channels(name, n, input):
         )
 
 
-@composed(_composed.adaptive_avg_pool1d_whole)
+@as_calls(_composed.adaptive_avg_pool1d_whole)
 def _mean(input):
     return input.mean(-1, keepdim=True)
 
@@ -330,7 +330,7 @@ def _unpool(n, input, indices, kernel_size, stride, padding, output_size):
     return _unpooled3(input, indices, size, *[[x] * 3 if isinstance(x, int) else list(x) for x in steps])
 
 
-@composed(lambda aten, *arguments: aten.max_unpool3d(*arguments))
+@as_calls(lambda aten, *arguments: aten.max_unpool3d(*arguments))
 def _unpooled3(input, indices, size, stride, padding):
     return call(avgpool.max_unpool, (input, indices), (size,))
 
