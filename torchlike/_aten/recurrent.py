@@ -60,7 +60,7 @@ def _direction(step: Callable, x: Any, state: tuple, weights: list, bias: bool, 
     return redispatch(_aten.stack.default, outs[::-1] if reverse else outs), state
 
 
-def _shown(name: str, step: Callable, states: int) -> None:
+def _network_calls(name: str, step: Callable, states: int) -> None:
     @lowers(name)
     def network(input: Any, *given: Any) -> Any:
         hx, (params, lengths, words, _, bias, layers, both, projection, batch_first, mixed) = (
@@ -99,6 +99,6 @@ for _name, _step, _states in (
     ("_lstm", _lstm, 2), ("_lstm_in_steps", _lstm, 2), ("_gru", _gru, 1), ("_rnn_tanh", _plain(_aten.tanh.default), 1),
     ("_rnn_relu", _plain(_aten.relu.default), 1),
 ):  # fmt: skip
-    _shown(_name, _step, _states)
+    _network_calls(_name, _step, _states)
     if _name != "_lstm_in_steps":
         _shown_cell(_name + "_cell", _step, _states)

@@ -198,7 +198,7 @@ made(
 # -- convolutions and pools -----------------------------------------------------------------------------
 
 
-def _slow(n: int, head: str, dilated: bool, ending: str = "") -> None:
+def _slow_conv(n: int, head: str, dilated: bool, ending: str = "") -> None:
     ones, zeros = f"[{', '.join('1' * n)}]", f"[{', '.join('0' * n)}]"
     dilation = f", SymInt[{n}] dilation={ones}" if dilated else ""
 
@@ -217,10 +217,10 @@ def _list(x: Any) -> Any:
     return tuple(x) if isinstance(x, list) else x
 
 
-_slow(2, "thnn_conv2d", False)
-_slow(3, "slow_conv3d", False)
-_slow(2, "slow_conv_dilated2d", True)
-_slow(3, "slow_conv_dilated3d", True)
+_slow_conv(2, "thnn_conv2d", False)
+_slow_conv(3, "slow_conv3d", False)
+_slow_conv(2, "slow_conv_dilated2d", True)
+_slow_conv(3, "slow_conv_dilated3d", True)
 
 
 def _unpooled(n: int) -> None:

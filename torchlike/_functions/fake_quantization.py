@@ -134,7 +134,7 @@ def fused_moving_avg_obs_fake_quant(
     """
     with no_grad():
         if observer_on.item():
-            _follow(input.detach(), running_min, running_max, averaging_const, ch_axis if per_row_fake_quant else None)
+            _track(input.detach(), running_min, running_max, averaging_const, ch_axis if per_row_fake_quant else None)
         if fake_quant_on.item():
             ranges = zip(running_min.reshape(-1).tolist(), running_max.reshape(-1).tolist(), strict=True)
             found = [parameters(a, b, quant_min, quant_max, symmetric=symmetric_quant, short=True) for a, b in ranges]
@@ -148,7 +148,7 @@ def fused_moving_avg_obs_fake_quant(
     return fake_quantize_per_tensor_affine(input, scale, zero_point, quant_min, quant_max)
 
 
-def _follow(x: Tensor, running_min: Tensor, running_max: Tensor, constant: float, axis: int | None) -> None:
+def _track(x: Tensor, running_min: Tensor, running_max: Tensor, constant: float, axis: int | None) -> None:
     """Let the moving averages follow the least and the greatest number, of each place along an axis if one is given."""
     rows = x.reshape(-1) if axis is None else x.transpose(0, axis).flatten(1)
     low, high = rows.aminmax(dim=-1)

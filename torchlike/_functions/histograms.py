@@ -90,7 +90,7 @@ def _demand_range(range, d):
         )
 
 
-def _counted(points, edges, weight, density):
+def _histogram_counts(points, edges, weight, density):
     weight = None if weight is None else weight.reshape(-1)
     return call(ops.histogram_count, (points, *edges, weight), (bool(density), (len(edges),)))
 
@@ -124,7 +124,7 @@ def histogram(input, bins=100, *, range=None, weight=None, density=False, out=No
     else:
         _demand_range(range, 1)
         edges = _equal_edges(input.reshape(-1), bins, range, 0)
-    hist = _counted(points, [edges], weight, density)
+    hist = _histogram_counts(points, [edges], weight, density)
     if out is None:
         return _RESULT((hist, edges))
     demand_as_many("histogram", 2, out)
@@ -181,7 +181,7 @@ def _many(input, bins, range, weight, density):
     else:
         parts = [None if range is None else tuple(range[2 * at : 2 * at + 2]) for at in _up_to(d)]
         edges = [_equal_edges(points[:, at], b, parts[at], at) for at, b in enumerate(bins)]
-    return _counted(points, edges, weight, density), *edges
+    return _histogram_counts(points, edges, weight, density), *edges
 
 
 _up_to = range  # which is the name of an argument

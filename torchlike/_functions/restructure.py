@@ -52,7 +52,7 @@ def _become(t, node, op, args):
     overload = "default" if op.schema.name == "transpose" else op.schema.overload or "default"
     name = f"{op.schema.name}_.{overload}"
     if subclassed(t):
-        return _shown(t, node, op, args, name)
+        return _become_wrapper(t, node, op, args, name)
     levelled = isinstance(t._storage.form, LevelValue) and not t._storage.stands
     apart = LAYER.used and isinstance(t._storage.form, SparseValue)  # whose views are values of their own
     if apart:
@@ -95,7 +95,7 @@ def _demand_moved(t, name):
         )
 
 
-def _shown(t, node, op, args, name):
+def _become_wrapper(t, node, op, args, name):
     """As ``_become`` for a wrapper: its class changes what it wraps, and its geometry if it likes."""
     stand = alias(t)
     stand._edge, stand._rg, stand._diff = t._edge, t._rg, t._diff

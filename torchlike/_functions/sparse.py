@@ -153,7 +153,7 @@ def _raw(name, t):
     return v
 
 
-def _counted(t, values):
+def _sharing_version(t, values):
     """``values`` with the version counter of ``t``: a change of the one is a change of the other."""
     values._vc = t._vc
     return values
@@ -168,7 +168,7 @@ def _indices(self):
 @method()
 def _values(self):
     """The values as they are, without history; changes of them are changes of the tensor."""
-    return _counted(self, alias(_raw("_values", self).values))
+    return _sharing_version(self, alias(_raw("_values", self).values))
 
 
 @method()

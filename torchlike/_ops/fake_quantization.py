@@ -29,7 +29,7 @@ def _broken(zero_point):
     return jnp.issubdtype(zero_point.dtype, jnp.floating)
 
 
-def _shown(self, scale, zero_point, quant_min, quant_max, wide=np.float32, wraps=False):
+def _dequantized(self, scale, zero_point, quant_min, quant_max, wide=np.float32, wraps=False):
     """The numbers that the integers of ``self`` stand for, computed in the dtype ``wide``."""
     steps = _steps(self, scale, zero_point, wraps)
     kept = jnp.where(steps > quant_min, jnp.where(steps < quant_max, steps, quant_max), quant_min).astype(wide)
@@ -49,8 +49,8 @@ def _passed(grad, self, scale, zero_point, quant_min, quant_max):
 
 @functools.partial(jax.custom_jvp, nondiff_argnums=(3, 4, 5, 6))
 def _straight_through(self, scale, zero_point, quant_min, quant_max, wide=np.float32, wraps=False):
-    """As :func:`_shown`; its derivative in a function of jax is that of :func:`_passed`, too."""
-    return _shown(self, scale, zero_point, quant_min, quant_max, wide, wraps)
+    """As :func:`_dequantized`; its derivative in a function of jax is that of :func:`_passed`, too."""
+    return _dequantized(self, scale, zero_point, quant_min, quant_max, wide, wraps)
 
 
 @_straight_through.defjvp

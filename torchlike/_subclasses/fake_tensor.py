@@ -252,7 +252,7 @@ class FakeTensorMode(TorchDispatchMode):
         if not strangers:
             return args, kwargs
         if not self.allow_non_fake_inputs:
-            shown = ", ".join([_shown(x) for x in (*args, *kwargs.values())])
+            shown = ", ".join([_text_of(x) for x in (*args, *kwargs.values())])
             raise AssertionError(
                 "Please convert all Tensors to FakeTensors first or instantiate FakeTensorMode with "
                 f"'allow_non_fake_inputs'. Found in {func}({shown})"
@@ -305,7 +305,7 @@ class FakeTensorMode(TorchDispatchMode):
             out = kernel(func, args, kwargs)
         if Tag.inplace_view in func.tags or func.overloadpacket in (aten.set_, aten.resize_):
             for t, p in plain.values():
-                _follow(t, p)
+                _take_geometry(t, p)
         own = {id(p): t for t, p in plain.values()}
         return tree_map(lambda t: own[id(t)] if id(t) in own else self._fake(t, device), out)
 
@@ -316,7 +316,7 @@ class FakeTensorMode(TorchDispatchMode):
 _WRITTEN: weakref.WeakSet[Storage] = weakref.WeakSet()  # storages of fakes whose numbers may have changed
 
 
-def _follow(t: FakeTensor, plain: Tensor) -> None:
+def _take_geometry(t: FakeTensor, plain: Tensor) -> None:
     """Give ``t`` the storage and geometry that a call gave what stood for it."""
     if t._storage is not plain._storage:
         t._storage, t._vc = plain._storage, plain._vc
@@ -332,7 +332,7 @@ def _numbered(device: Any) -> Any:
     return device if device.index is not None or device.type in ("cpu", "meta") else devices.device(device.type, 0)
 
 
-def _shown(x: Any) -> str:
+def _text_of(x: Any) -> str:
     """An argument as errors name it, without its numbers."""
     with modes_set_to(()):
         if isinstance(x, Tensor) and not isinstance(x, FakeTensor):

@@ -450,22 +450,22 @@ class _Ctx:
     def __delattr__(self, name: str) -> None:
         delattr(self._inner, name)
 
-    def _below(self, kind: str, tensors: tuple) -> list:
+    def _unwrapped(self, kind: str, tensors: tuple) -> list:
         batches = [self._level.of(t) for t in tensors]
         self._saved[kind] = [None if b is None else b.dim for b in batches]
         return [t if b is None else b.inner for t, b in zip(tensors, batches, strict=True)]
 
     def save_for_backward(self, *tensors: Any) -> None:
-        self._inner.save_for_backward(*self._below("backward", tensors))
+        self._inner.save_for_backward(*self._unwrapped("backward", tensors))
 
     def save_for_forward(self, *tensors: Any) -> None:
-        self._inner.save_for_forward(*self._below("forward", tensors))
+        self._inner.save_for_forward(*self._unwrapped("forward", tensors))
 
     def mark_dirty(self, *tensors: Any) -> None:
-        self._inner.mark_dirty(*self._below("dirty", tensors))
+        self._inner.mark_dirty(*self._unwrapped("dirty", tensors))
 
     def mark_non_differentiable(self, *tensors: Any) -> None:
-        self._inner.mark_non_differentiable(*self._below("plain", tensors))
+        self._inner.mark_non_differentiable(*self._unwrapped("plain", tensors))
 
     @property
     def saved_tensors(self) -> tuple:

@@ -135,7 +135,7 @@ class Settings(types.ModuleType):
             return self._values[found]
         if any(known.startswith(f"{name}.") for known in self._values):
             return self._groups.setdefault(name, Group(self, name))
-        raise AttributeError(f"{self._shown()}.{name} does not exist", name=name, obj=self)
+        raise AttributeError(f"{self._public_name()}.{name} does not exist", name=name, obj=self)
 
     def __setattr__(self, name: str, value: Any) -> None:
         if name.startswith("__"):
@@ -143,7 +143,7 @@ class Settings(types.ModuleType):
             return
         name = self._aliases.get(name, name)
         if name not in self._values:
-            raise AttributeError(f"{self._shown()}.{name} does not exist", name=name, obj=self)
+            raise AttributeError(f"{self._public_name()}.{name} does not exist", name=name, obj=self)
         self._values[name] = value
         self._deleted.discard(name)
         self._changed()
@@ -156,7 +156,7 @@ class Settings(types.ModuleType):
     def __dir__(self) -> list[str]:
         return sorted({*super().__dir__(), *self._aliases, *(name.split(".")[0] for name in self._values)})
 
-    def _shown(self) -> str:
+    def _public_name(self) -> str:
         return "torch." + self.__name__.partition(".")[2]
 
     def patch(self, arg1: Any = None, arg2: Any = None, **kwargs: Any) -> "Patch":

@@ -55,13 +55,13 @@ def problem(f: Callable, point: Sequence[Any], argnum: Any, jax_function: Callab
     picked = [i for n in chosen for i, path in enumerate(paths) if path[0].idx == n]
     several = isinstance(argnum, Sequence) or any(len(paths[i]) > 1 for i in picked)
     for i in picked:
-        _checked(leaves[i], _shown(paths[i]))
+        _checked(leaves[i], _keystr(paths[i]))
     torch_f = f
     if _is_jax(f, tree.unflatten(map(_tensor, leaves))):
         torch_f, jax_function = from_jax(f), f if jax_function is None else jax_function
     found = []
     for i in picked:
-        place = _shown(paths[i]) if several else ""
+        place = _keystr(paths[i]) if several else ""
         found.append(_problem(f, torch_f, jax_function, tree, leaves, i, place))
     return found
 
@@ -183,7 +183,7 @@ def _checked(z: Any, place: str) -> None:
         raise ValueError(f"report: argument {place} has shape {z.shape}; expected at least one element")
 
 
-def _shown(path: Any) -> str:
+def _keystr(path: Any) -> str:
     return f"{path[0].idx}{jax.tree_util.keystr(path[1:])}"
 
 

@@ -120,7 +120,7 @@ def _one(x: Any) -> complex:
     return complex(np.asarray(x).ravel()[0])
 
 
-def _shown(x: Any) -> str:
+def _text(x: Any) -> str:
     return number(np.complex128(_one(x)))
 
 
@@ -132,22 +132,22 @@ def _complex_steps(r: Report) -> list[tuple[str, str, str]]:
         ("The function, as two real functions of two real numbers", "z = x + iy; f(z) = a(x, y) + i b(x, y)",
          f"x = {number(z.real)}, y = {number(z.imag)}; a = {number(f.real)}, b = {number(f.imag)}"),
         ("The real picture: derivatives along 1 and along i", "df/dx = da/dx + i db/dx; df/dy = da/dy + i db/dy",
-         f"df/dx = {_shown(dx)}, df/dy = {_shown(dy)}; J = [[da/dx, da/dy], [db/dx, db/dy]] = "
+         f"df/dx = {_text(dx)}, df/dy = {_text(dy)}; J = [[da/dx, da/dy], [db/dx, db/dy]] = "
          f"[[{number(dx.real)}, {number(dy.real)}], [{number(dx.imag)}, {number(dy.imag)}]]"),
         ("Wirtinger derivatives", "W = df/dz = (df/dx - i df/dy) / 2; CW = df/dz* = (df/dx + i df/dy) / 2",
-         f"W = {_shown(w)}; CW = {_shown(cw)}"),
+         f"W = {_text(w)}; CW = {_text(cw)}"),
         ("The first-order expansion", "f(z + t) = f(z) + W t + CW conj(t) + o(t)",
-         f"t = {_shown(t)}: W t + CW conj(t) = {_shown(w * t + cw * np.conj(t))}; " + (
+         f"t = {_text(t)}: W t + CW conj(t) = {_text(w * t + cw * np.conj(t))}; " + (
              "f is differentiable here" if r.differentiable else
              "f is not differentiable here: W and CW are a choice")),
         ("Holomorphic functions", "CW = 0: f(z + t) = f(z) + W t, as for a real derivative",
          "holds" if r.holomorphic else "not here"),
-        ("The cotangent v weighs the result", "L = Re(conj(v) f) in PyTorch; L = Re(v f) in JAX", f"v = {_shown(v)}"),
+        ("The cotangent v weighs the result", "L = Re(conj(v) f) in PyTorch; L = Re(v f) in JAX", f"v = {_text(v)}"),
         ("PyTorch: the gradient is the direction in which L rises fastest",
          "L(z + t) = L(z) + Re(conj(g) t) for every t; g = conj(v) CW + v conj(W)",
-         f"g = {_shown(np.conj(v) * cw + v * np.conj(w))}; in reals: J^T [Re v, Im v] = {_pair(dx, dy, v)}"),
+         f"g = {_text(np.conj(v) * cw + v * np.conj(w))}; in reals: J^T [Re v, Im v] = {_pair(dx, dy, v)}"),
         ("JAX: the gradient is the linear form itself", "L(z + t) = L(z) + Re(g t) for every t; g = v W + conj(v CW)",
-         f"g = {_shown(v * w + np.conj(v * cw))}; in reals: J^T [Re v, -Im v] = "
+         f"g = {_text(v * w + np.conj(v * cw))}; in reals: J^T [Re v, -Im v] = "
          f"{_pair(dx, dy, np.conj(v))} = [Re g, -Im g]"),
     ]  # fmt: skip
     return [*steps, _verdict(r, "PyTorch(v) = conj(JAX(conj(v)))")]
@@ -165,10 +165,10 @@ def _dot(v: complex, d: complex) -> float:
 def _real_steps(r: Report) -> list[tuple[str, str, str]]:
     x, f, v, dx = (_one(a) for a in (r.point, r.value, r.cotangent, r.forward[0]))
     steps = [
-        ("The function", "f(x)", f"x = {_shown(x)}, f = {_shown(f)}"),
-        ("The derivative, by forward mode", "f(x + t) = f(x) + f'(x) t + o(t)", f"f'(x) = {_shown(dx)}; " + (
+        ("The function", "f(x)", f"x = {_text(x)}, f = {_text(f)}"),
+        ("The derivative, by forward mode", "f(x + t) = f(x) + f'(x) t + o(t)", f"f'(x) = {_text(dx)}; " + (
             "f is differentiable here" if r.differentiable else "f is not differentiable here: f'(x) is a choice")),
-        ("The cotangent v weighs the result", "L = Re(conj(v) f) in PyTorch; L = Re(v f) in JAX", f"v = {_shown(v)}"),
+        ("The cotangent v weighs the result", "L = Re(conj(v) f) in PyTorch; L = Re(v f) in JAX", f"v = {_text(v)}"),
         ("PyTorch", "g = Re(conj(v) f'(x))", f"g = {number(_dot(v, dx))}"),
         ("JAX", "g = Re(v f'(x))", f"g = {number(_dot(v.conjugate(), dx))}"),
     ]  # fmt: skip
@@ -176,7 +176,7 @@ def _real_steps(r: Report) -> list[tuple[str, str, str]]:
 
 
 def _verdict(r: Report, formula: str) -> tuple[str, str, str]:
-    says = f"backward gives {_shown(r.pytorch)}; jax.vjp of {r.jax_function} gives {_shown(r.jax)}"
+    says = f"backward gives {_text(r.pytorch)}; jax.vjp of {r.jax_function} gives {_text(r.jax)}"
     return "What the libraries say, and the conversion", formula, says + ("; they differ: a kink" if r.kink else "")
 
 
@@ -192,13 +192,13 @@ def _draw_graph(r: Report, function: Callable, left: Any, right: Any) -> None:
     right.plot(x + away, quotients, ".", color="0.7", markersize=4, label="(f(x + t) - f(x)) / t at x + t")
     for gradient, color, name, style in ((r.pytorch, _PYTORCH, "PyTorch", "-"), (r.jax, _JAX, "JAX", "--")):
         slope = _one(gradient).real / v if v else np.nan
-        label = f"{name}: {_shown(slope)}"
+        label = f"{name}: {_text(slope)}"
         if np.isfinite(slope):
             left.plot(x + 0.6 * away, f + 0.6 * slope * away, style, color=color, lw=2, label=label)
             right.plot(x, slope, "o" if name == "PyTorch" else "x", color=color, markersize=9, label=label)
         else:
             right.plot([], [], "o" if name == "PyTorch" else "x", color=color, label=label)
-    left.plot(x, f, "ko", markersize=5, label=f"x = {_shown(x)}, f(x) = {_shown(f)}")
+    left.plot(x, f, "ko", markersize=5, label=f"x = {_text(x)}, f(x) = {_text(f)}")
     for ax, title, y in ((left, "The function, and its slopes at x", "f"), (right, "The slopes", "slope")):
         ax.set_title(title, fontsize=11)
         ax.set(xlabel="x", ylabel=y)
@@ -211,8 +211,8 @@ def _draw_inputs(r: Report, ax: Any) -> None:
     z = _one(r.point)
     turn = np.exp(1j * np.linspace(0, 2 * np.pi, 200)) if r.w is not None else np.array([-1, 1])
     arrows = {
-        f"PyTorch: {_shown(r.pytorch)}": (_one(r.pytorch), _PYTORCH),
-        f"JAX: {_shown(r.jax)}": (_one(r.jax), _JAX),
+        f"PyTorch: {_text(r.pytorch)}": (_one(r.pytorch), _PYTORCH),
+        f"JAX: {_text(r.jax)}": (_one(r.jax), _JAX),
     }
     size = max([1.0, *(abs(g) for g, _ in arrows.values() if np.isfinite(g))])
     circle = z + 0.5 * size * turn
@@ -223,7 +223,7 @@ def _draw_inputs(r: Report, ax: Any) -> None:
     for width, (label, (g, color)) in zip((0.016, 0.008), arrows.items(), strict=True):
         if np.isfinite(g):
             _arrow(ax, z, g, color, label, width)
-    ax.plot(z.real, z.imag, "ko", markersize=6, label=f"z = {_shown(z)}")
+    ax.plot(z.real, z.imag, "ko", markersize=6, label=f"z = {_text(z)}")
     _finish(ax, "The plane of z: the gradients", "Re z", "Im z", z, 1.15 * size)
 
 
@@ -238,11 +238,11 @@ def _draw_outputs(r: Report, ax: Any) -> None:
     size = float(np.max(np.abs(image), initial=1e-3))
     if r.w is not None and len(image):
         t = np.exp(1j * _ANGLE)
-        _arrow(ax, f, w * t, "C2", f"W t, W = {_shown(w)}")
-        _arrow(ax, f + w * t, cw * np.conj(t), "C1", f"CW conj(t), CW = {_shown(cw)}")
+        _arrow(ax, f, w * t, "C2", f"W t, W = {_text(w)}")
+        _arrow(ax, f + w * t, cw * np.conj(t), "C1", f"CW conj(t), CW = {_text(cw)}")
         end = f + w * t + cw * np.conj(t)
         ax.plot(end.real, end.imag, "s", color="0.3", label="df(t) = W t + CW conj(t)")
-    ax.plot(f.real, f.imag, "ko", markersize=6, label=f"f(z) = {_shown(f)}")
+    ax.plot(f.real, f.imag, "ko", markersize=6, label=f"f(z) = {_text(f)}")
     _finish(ax, "The plane of f: what a step does", "Re f", "Im f", f, 1.15 * size)
 
 

@@ -181,13 +181,13 @@ def _same_function(function: Callable, values: list, out: list) -> list | None:
 
 def _point(arguments: dict, index: Any) -> str:
     """The arguments of a call, or those of one element of it, as text that Python's ``complex`` reads."""
-    shown = []
+    texts = []
     for name, value in arguments.items():
         if isinstance(value, np.ndarray):
-            shown.append(f"{name}={_exact(value[index]) if index is not None else _exact(value)}")
+            texts.append(f"{name}={_exact(value[index]) if index is not None else _exact(value)}")
         elif value is not None:
-            shown.append(f"{name}={_table.number(value)}")
-    return ", ".join(shown)
+            texts.append(f"{name}={_table.number(value)}")
+    return ", ".join(texts)
 
 
 def _exact(x: Any) -> str:

@@ -112,12 +112,12 @@ class ExportGraphSignature:
     @property
     def user_inputs(self) -> tuple[Any, ...]:
         """Names of tensors, and the values of other arguments."""
-        return tuple(_shown(s.arg) for s in self.input_specs if s.kind is InputKind.USER_INPUT)
+        return tuple(_name_or_value(s.arg) for s in self.input_specs if s.kind is InputKind.USER_INPUT)
 
     @property
     def user_outputs(self) -> tuple[Any, ...]:
         """Names of tensors, and the values of other results."""
-        return tuple(_shown(s.arg) for s in self.output_specs if s.kind is OutputKind.USER_OUTPUT)
+        return tuple(_name_or_value(s.arg) for s in self.output_specs if s.kind is OutputKind.USER_OUTPUT)
 
     @property
     def parameters_to_mutate(self) -> Mapping[str, str]:
@@ -138,5 +138,5 @@ class ExportGraphSignature:
     __repr__ = __str__
 
 
-def _shown(arg: TensorArgument | ConstantArgument) -> Any:
+def _name_or_value(arg: TensorArgument | ConstantArgument) -> Any:
     return arg.name if isinstance(arg, TensorArgument) else arg.value

@@ -226,12 +226,12 @@ class Node:
     def _set_arguments(self, args: Any, kwargs: Any) -> None:
         found: dict[Node, None] = {}
 
-        def seen(x: Any) -> Any:
+        def noted(x: Any) -> Any:
             if isinstance(x, Node):
                 found[x] = None
             return x
 
-        args, kwargs = map_aggregate(args, seen), map_aggregate(kwargs, seen)
+        args, kwargs = map_aggregate(args, noted), map_aggregate(kwargs, noted)
         for old in self._input_nodes:
             old.users.pop(self, None)
         self._args, self._kwargs, self._input_nodes = args, kwargs, found

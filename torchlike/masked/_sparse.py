@@ -29,7 +29,7 @@ def _demand_counted(name, input, keepdim, mask):
         raise NotImplementedError(f"masked {name} of a sparse tensor with dense dimensions: use .to_dense()")
 
 
-def _counted(input, mask, expanded):
+def _unmasked_entries(input, mask, expanded):
     """The entries of ``input``, or those that ``mask`` lets through, with 0 where there are none."""
     entries = input.to_sparse().coalesce()
     if mask is None:
@@ -49,7 +49,7 @@ def _grouped(indices):
 def reduced(name, input, dims, keepdim, dtype, mask, expanded, limit):
     """``name`` of the entries of ``input`` that ``mask`` lets through, as :func:`of_entries`."""
     _demand_counted(name, input, keepdim, mask)
-    return of_entries(name, input, _counted(input, mask, expanded), dims, keepdim, dtype, limit)
+    return of_entries(name, input, _unmasked_entries(input, mask, expanded), dims, keepdim, dtype, limit)
 
 
 def of_entries(name, input, entries, dims, keepdim, dtype, limit=None):

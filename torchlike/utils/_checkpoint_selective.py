@@ -40,7 +40,7 @@ class SelectiveCheckpointContext:
         self.is_recompute = is_recompute
 
 
-def _shown(op: Op, inputs: tuple) -> OpOverload:
+def _overload_for_policy(op: Op, inputs: tuple) -> OpOverload:
     """What a policy is asked about. Products of tensors of any rank appear as the product that computes them."""
     if op is linear:
         return ops.aten.mm.default if inputs[2] is None else ops.aten.addmm.default
@@ -94,7 +94,7 @@ class _Caching(_Mode):
 
     def run(self, op: Op, inputs: tuple, static: tuple) -> Any:
         out = call(op, inputs, static)
-        verdict = self.policy(SelectiveCheckpointContext(is_recompute=False), _shown(op, inputs), *inputs)
+        verdict = self.policy(SelectiveCheckpointContext(is_recompute=False), _overload_for_policy(op, inputs), *inputs)
         if isinstance(verdict, bool):
             verdict = CheckpointPolicy.MUST_SAVE if verdict else CheckpointPolicy.PREFER_RECOMPUTE
         self.entries[op].append(None if verdict in _RECOMPUTED else _Entry(out))

@@ -189,7 +189,7 @@ def return_and_correct_aliasing(func: OpOverload, args: Any, kwargs: dict | None
         if written:
             results[i] = source
             if Tag.inplace_view in func.tags and isinstance(source, Tensor) and has_dispatch(type(source)):
-                _follow(func, source, args, kwargs or {})
+                _take_geometry(func, source, args, kwargs or {})
         else:
             tree_map_only(Tensor, lambda t, source=source: _share(source, t), results[i])
     if isinstance(out, list | tuple) and len(returns) > 1:
@@ -197,7 +197,7 @@ def return_and_correct_aliasing(func: OpOverload, args: Any, kwargs: dict | None
     return results[0]
 
 
-def _follow(func: OpOverload, t: Tensor, args: Any, kwargs: dict) -> None:
+def _take_geometry(func: OpOverload, t: Tensor, args: Any, kwargs: dict) -> None:
     """Give the wrapper ``t`` the geometry that the in-place view ``func`` gives what it wraps."""
     if func is ops.aten.resize_.default:
         shape = tuple(args[1])

@@ -221,11 +221,11 @@ def keystr(kp: tuple) -> str:
 def key_get(obj: Any, kp: tuple) -> Any:
     """What stands at the end of a path."""
     for key in kp:
-        obj = key.get(obj) if hasattr(key, "get") else _follow(obj, key)
+        obj = key.get(obj) if hasattr(key, "get") else _child_at(obj, key)
     return obj
 
 
-def _follow(obj: Any, key: Any) -> Any:
+def _child_at(obj: Any, key: Any) -> Any:
     """What stands at a key that jax tells: of an attribute, an item, or a child by its number."""
     if isinstance(key, jax.tree_util.GetAttrKey):
         return getattr(obj, key.name)

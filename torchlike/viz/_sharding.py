@@ -171,12 +171,12 @@ def _height(t: Laid) -> float:
 
 def _drawn(t: Laid) -> float:
     """The height of the picture of a tensor; pieces above each other leave room for their ids."""
-    dims = _shown(t)
+    dims = _drawn_dims(t)
     above = len({p.begins[dims[0]] for p in t.pieces}) if len(dims) == 2 else 1
     return max(_ROW if len(dims) == 2 else _SHORT, _STRIP * min(above, _STRIPS) + 6)
 
 
-def _shown(t: Laid) -> list[int]:
+def _drawn_dims(t: Laid) -> list[int]:
     """The dimensions that are drawn, down and across: those that are cut, else the first ones; at most two."""
     cut = [d for d in range(len(t.shape)) if len({p.begins[d] for p in t.pieces}) > 1]
     others = [d for d in range(len(t.shape)) if d not in cut]
@@ -187,7 +187,7 @@ def _row(t: Laid, left: float, top: float, colours: Mapping[int, float]) -> str:
     words = [
         _text(MARGIN, top + FONT + i * LINE, line, "#111" if i == 0 else "#555") for i, line in enumerate(_words(t))
     ]
-    dims = _shown(t)
+    dims = _drawn_dims(t)
     height = _drawn(t)
     drawn = [_piece(t, p, dims, (left, top + 2, _WIDTH, height - 6), colours) for p in _apart(t, dims)]
     return "\n".join([*words, *drawn])

@@ -80,7 +80,7 @@ class Composed(Kernel):
 
         def look(*inputs: Value) -> None:
             tensors, result = self._recorded(inputs, wanted)
-            nodes = list(_below(result))
+            nodes = list(_ancestors(result))
             leaves = {id(getattr(node, "variable", None)) for node in nodes}
             kept = {id(t._storage) for node in nodes for t in getattr(node, "_kept", ()) if is_tensor(t)}
             reached.extend([i for i in wanted if id(tensors[i]) in leaves])
@@ -113,7 +113,7 @@ def unseen(t: Any) -> bool:
     return not UNUSUAL and not CAPTURES and _get(t.__class__) == 1 and t._storage.form.__class__ is Array
 
 
-def _below(t: Tensor) -> Iterator[Any]:
+def _ancestors(t: Tensor) -> Iterator[Any]:
     """The nodes that made ``t``."""
     left, met = [t.grad_fn], set()
     while left:

@@ -125,7 +125,7 @@ class CustomNode(SavesTensors):
             grads = _materialized(self, grads)
         backward = followed(self._get_user_fn())
         got = backward(self, list(grads)) if self._forward_cls.boxed_grads_call else backward(self, *grads)
-        return _accepted(self, _counted(self, got if isinstance(got, tuple) else (got,)))
+        return _accepted(self, _one_per_tensor(self, got if isinstance(got, tuple) else (got,)))
 
 
 _SPENT = (
@@ -157,7 +157,7 @@ def _place(node: CustomNode) -> Any:
     )
 
 
-def _counted(node: CustomNode, got: Sequence[Any]) -> list[Any]:
+def _one_per_tensor(node: CustomNode, got: Sequence[Any]) -> list[Any]:
     """One gradient for each tensor argument, from one for each argument."""
     n, expected = len(got), len(node._positions)
     if n > expected and all(g is None for g in got[expected:]):

@@ -62,7 +62,7 @@ def chain_read(steps: Steps) -> Forward:
     return run
 
 
-def _below(op: Any) -> Any:
+def _unbatched(op: Any) -> Any:
     """The view operator itself, where vmap maps it."""
     while op not in MOVING and hasattr(op, "base"):
         op = op.base
@@ -71,7 +71,7 @@ def _below(op: Any) -> Any:
 
 def chain_write(steps: Steps) -> Forward:
     """The function (base value, view value, *ints) -> base value with the view replaced."""
-    kinds = [_below(op) for op, _, _ in steps]
+    kinds = [_unbatched(op) for op, _, _ in steps]
     moving = [all([k in MOVING for k in kinds[i:]]) for i in range(len(kinds))]
 
     def run(base: Any, new: Any, *ints: Any) -> Any:

@@ -96,7 +96,7 @@ _ASKS_CLASSES = frozenset(("has_torch_function", "has_torch_function_unary", "ha
 
 
 @lru_cache(8192)
-def _below(name: str, roots: Iterable[str]) -> bool:
+def _is_within(name: str, roots: Iterable[str]) -> bool:
     name = home(name)
     return any(name == root or name.startswith(root + ".") for root in roots)
 
@@ -104,10 +104,10 @@ def _below(name: str, roots: Iterable[str]) -> bool:
 @lru_cache(4096)
 def _runs(name: str, filename: str) -> bool:
     """Whether code of the module ``name`` in ``filename`` runs as it is."""
-    if _below(name, _TRUSTED):
+    if _is_within(name, _TRUSTED):
         ours = not own(name) or not is_users(filename) or filename.startswith("<")
-        return ours and (not _below(name, _WATCHED) or _below(name, _AS_IT_IS))
-    return _below(name, _SETTLED) and _standard(filename)
+        return ours and (not _is_within(name, _WATCHED) or _is_within(name, _AS_IT_IS))
+    return _is_within(name, _SETTLED) and _standard(filename)
 
 
 def trusted(function: Any) -> bool:
@@ -119,7 +119,7 @@ def trusted(function: Any) -> bool:
 @lru_cache(4096)
 def trusted_name(name: str) -> bool:
     """Whether a module of this name holds this library's or a lower one's code."""
-    return _below(name, _TRUSTED) and not _below(name, _WATCHED)
+    return _is_within(name, _TRUSTED) and not _is_within(name, _WATCHED)
 
 
 def trusted_class(cls: type) -> bool:
@@ -143,24 +143,24 @@ def settled_class(cls: type) -> bool:
 
 def calls_objects(module: str) -> bool:
     """Whether functions of a module call the objects that they are given, which may be modules."""
-    return _below(module, (*_AS_IT_IS, "torchlike._transforms", "torchlike._higher_order_ops"))
+    return _is_within(module, (*_AS_IT_IS, "torchlike._transforms", "torchlike._higher_order_ops"))
 
 
 def own(module: str) -> bool:
     """Whether a module is a part of this package."""
-    return _below(module, ("torchlike",))
+    return _is_within(module, ("torchlike",))
 
 
 def changing(function: Any, args: tuple[Any, ...] = ()) -> bool:
     """Whether a trusted function gives numbers that change from call to call, or has to do with files."""
     name = getattr(function, "__name__", "")
     module = getattr(function, "__module__", None) or ""
-    if _below(module, ("numpy",)) or type(function) is np.ufunc:
+    if _is_within(module, ("numpy",)) or type(function) is np.ufunc:
         now = function is np.datetime64 and args[:1] in (("now",), ("today",))
-        return now or _below(module, _NUMPY) or name in _NUMPY_NAMES
+        return now or _is_within(module, _NUMPY) or name in _NUMPY_NAMES
     if name in _ASKS_CLASSES:
         return own(module) and not _settled(args)
-    return (name in volatile.NAMES or _below(f"{module}.{name}", _OUTSIDE)) and own(module)
+    return (name in volatile.NAMES or _is_within(f"{module}.{name}", _OUTSIDE)) and own(module)
 
 
 def _settled(x: Any) -> bool:
@@ -172,7 +172,7 @@ def _settled(x: Any) -> bool:
 
 def of_numpy(function: Any) -> bool:
     """Whether a function is numpy's, and so may read how that treats errors and writes numbers."""
-    return type(function) is np.ufunc or _below(getattr(function, "__module__", None) or "", ("numpy",))
+    return type(function) is np.ufunc or _is_within(getattr(function, "__module__", None) or "", ("numpy",))
 
 
 _CONSTANT = frozenset((
@@ -199,7 +199,7 @@ def hidden(cls: type) -> bool:
     """Whether instances of a class hold, in C, what can change and what no guard can compare."""
     if cls in PLAIN or cls in _CONSTANT or issubclass(cls, type | BaseException):
         return False
-    if _below(cls.__module__, _TRUSTED):
+    if _is_within(cls.__module__, _TRUSTED):
         return _of_numpy(cls) and cls not in _FUNCTIONS and (bool(cls.__dictoffset__) or issubclass(cls, _VIEWS))
     if not cls.__flags__ & 1 << 9:
         return cls is not object and cls not in _BUILT_ON
@@ -209,13 +209,13 @@ def hidden(cls: type) -> bool:
 def computed(descriptor: Any) -> bool:
     """Whether C computes what a descriptor gives of the object that it is read from, other than a method of it."""
     cls = type(descriptor)
-    if cls in _METHODS or _below(cls.__module__, _TRUSTED):
+    if cls in _METHODS or _is_within(cls.__module__, _TRUSTED):
         return False
     return not cls.__flags__ & 1 << 9 or _written_in_c(cls.__module__)
 
 
 def _of_numpy(cls: type) -> bool:
-    return _below(cls.__module__, ("numpy",)) and not issubclass(cls, np.ndarray)
+    return _is_within(cls.__module__, ("numpy",)) and not issubclass(cls, np.ndarray)
 
 
 @lru_cache(4096)
@@ -242,9 +242,9 @@ def unseen(code: types.CodeType, name: str) -> bool:
     filename = code.co_filename
     if _MODULES in filename:
         return code.co_name in _ASK_MODULES
-    if code.co_name in _TOLD and _below(name, _WATCHED):
+    if code.co_name in _TOLD and _is_within(name, _WATCHED):
         return True
-    if not is_users(filename) or _standard(filename) or _below(name, _BELOW):
+    if not is_users(filename) or _standard(filename) or _is_within(name, _BELOW):
         return False
-    generated = _below(name, _TRUSTED) or name in sys.stdlib_module_names or name.startswith("namedtuple_")
+    generated = _is_within(name, _TRUSTED) or name in sys.stdlib_module_names or name.startswith("namedtuple_")
     return not (filename.startswith("<") and generated)

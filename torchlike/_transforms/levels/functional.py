@@ -77,8 +77,8 @@ def _kept_apart(made: Call) -> Any:
     if not form.writes:
         out = made.run(given)
         if not isinstance(out, tuple):
-            return _shown(out)
-        shown = tuple([_shown(t) for t in out])
+            return _as_result(out)
+        shown = tuple([_as_result(t) for t in out])
         return shown if type(out) is tuple else type(out)(shown)  # of results with names
     target = inputs[0]
     if op is not shapes.copy.inplace:
@@ -95,7 +95,7 @@ def _copy(t: Tensor) -> Tensor:
     return new
 
 
-def _shown(t: Tensor) -> Tensor:
+def _as_result(t: Tensor) -> Tensor:
     """A result as the function sees it: a copy, where what made it may keep it."""
     node = None if t._edge is None else t._edge[0]
     if not state.levels and (node is None or isinstance(node, OpNode) and not node.plan.outputs):

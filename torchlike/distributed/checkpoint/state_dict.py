@@ -113,7 +113,7 @@ def get_model_state_dict(
         frozen = {n for p in model.parameters() if not p.requires_grad for n in _parameter_names(model)[id(p)]}
         renamed = {name: value for name, value in renamed.items() if name not in frozen}
     if submodules:
-        renamed = _below(renamed, model, submodules, chosen.keep_submodule_prefixes)
+        renamed = _of_submodules(renamed, model, submodules, chosen.keep_submodule_prefixes)
     return type(state)(_told(renamed, chosen))
 
 
@@ -125,7 +125,7 @@ def _warn_of_submodules() -> None:
     )
 
 
-def _below(state: dict[str, Any], model: Module, submodules: set[Module], keep: bool) -> dict[str, Any]:
+def _of_submodules(state: dict[str, Any], model: Module, submodules: set[Module], keep: bool) -> dict[str, Any]:
     _warn_of_submodules()
     prefixes = [name for name, module in model.named_modules() if module in submodules]
     prefixes = [f"{_renamings(model, [f'{name}.'])[f'{name}.']}" for name in prefixes]

@@ -36,10 +36,10 @@ def checked(placements: Sequence[Placement] | None, mesh: DeviceMesh, ndim: int,
             f"`placements` must have the same length as `device_mesh.ndim`! Found placements length: {len(found)}, "
             f"and device_mesh.ndim: {mesh.ndim}."
         )
-    return tuple(_counted(p, ndim, function) for p in found)
+    return tuple(_normalized(p, ndim, function) for p in found)
 
 
-def _counted(p: Any, ndim: int, function: str) -> Placement:
+def _normalized(p: Any, ndim: int, function: str) -> Placement:
     if not isinstance(p, Placement):
         raise TypeError(f"{function}(): a placement must be Shard(dim), Replicate() or Partial(), got {p!r}")
     if not isinstance(p, Cutting):

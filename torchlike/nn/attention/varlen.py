@@ -87,7 +87,7 @@ def varlen_attn(
     seqused_k = call(lengths_within, (seqused_k,), (max_k, "max_k"))
     packed = _packed(key, rows, heads // of_keys), _packed(value, rows, heads // of_keys)
     asked = _packed(query, cu_seq_q[:-1, None] + _upto(max_q, cu_seq_q), 1)
-    out, lse = _attention(asked, *packed, _seen(long_q, seqused_k, max_q, max_k, window), scale)
+    out, lse = _attention(asked, *packed, _window_mask(long_q, seqused_k, max_q, max_k, window), scale)
     sequence, place, real = _owners(query.shape[0], cu_seq_q)
     place = place.clamp(max=max_q - 1)
     out = out.transpose(1, 2)[sequence, place].to(query.dtype)
@@ -148,7 +148,7 @@ def _packed(x: Tensor, rows: Tensor, times: int) -> Tensor:
     return found if times == 1 else found.repeat_interleave(times, 1)
 
 
-def _seen(long_q: Tensor, long_k: Tensor, max_q: int, max_k: int, window: tuple[Any, ...]) -> Tensor:
+def _window_mask(long_q: Tensor, long_k: Tensor, max_q: int, max_k: int, window: tuple[Any, ...]) -> Tensor:
     """Which keys each query sees: [N, 1, max_q, max_k]."""
     q, k = _upto(max_q, long_q)[None, :, None], _upto(max_k, long_q)[None, None, :]
     long_q, long_k = long_q[:, None, None], long_k[:, None, None]

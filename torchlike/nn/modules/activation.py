@@ -45,7 +45,7 @@ __all__ = [
 ]
 
 
-def _shown(module: Module, *names: str) -> str:
+def _attributes_text(module: Module, *names: str) -> str:
     """``name=value`` of the attributes, and ``inplace=True`` where it is."""
     parts = [f"{name}={getattr(module, name)}" for name in names]
     if getattr(module, "inplace", False):
@@ -68,7 +68,7 @@ class Threshold(Module):
         return F.threshold(input, self.threshold, self.value, self.inplace)
 
     def extra_repr(self) -> str:
-        return _shown(self, "threshold", "value")
+        return _attributes_text(self, "threshold", "value")
 
 
 class ReLU(Module):
@@ -89,7 +89,7 @@ class ReLU(Module):
         return F.relu(input, self.inplace)
 
     def extra_repr(self) -> str:
-        return _shown(self)
+        return _attributes_text(self)
 
 
 class RReLU(Module):
@@ -107,7 +107,7 @@ class RReLU(Module):
         return F.rrelu(input, self.lower, self.upper, self.training, self.inplace)
 
     def extra_repr(self) -> str:
-        return _shown(self, "lower", "upper")
+        return _attributes_text(self, "lower", "upper")
 
 
 class Hardtanh(Module):
@@ -140,7 +140,7 @@ class Hardtanh(Module):
         return F.hardtanh(input, self.min_val, self.max_val, self.inplace)
 
     def extra_repr(self) -> str:
-        return _shown(self, "min_val", "max_val")
+        return _attributes_text(self, "min_val", "max_val")
 
 
 class ReLU6(Hardtanh):
@@ -150,7 +150,7 @@ class ReLU6(Hardtanh):
         super().__init__(0.0, 6.0, inplace)
 
     def extra_repr(self) -> str:
-        return _shown(self)
+        return _attributes_text(self)
 
 
 class Sigmoid(Module):
@@ -177,7 +177,7 @@ class _Inplace(Module):
         self.inplace = inplace
 
     def extra_repr(self) -> str:
-        return _shown(self)
+        return _attributes_text(self)
 
 
 class SiLU(_Inplace):
@@ -241,7 +241,7 @@ class ELU(Module):
         return F.elu(input, self.alpha, self.inplace)
 
     def extra_repr(self) -> str:
-        return _shown(self, "alpha")
+        return _attributes_text(self, "alpha")
 
 
 class CELU(Module):
@@ -258,7 +258,7 @@ class CELU(Module):
         return F.celu(input, self.alpha, self.inplace)
 
     def extra_repr(self) -> str:
-        return _shown(self, "alpha")
+        return _attributes_text(self, "alpha")
 
 
 class GELU(Module):
@@ -290,7 +290,7 @@ class GLU(Module):
         return F.glu(input, self.dim)
 
     def extra_repr(self) -> str:
-        return _shown(self, "dim")
+        return _attributes_text(self, "dim")
 
 
 class Hardshrink(Module):
@@ -339,7 +339,7 @@ class LeakyReLU(Module):
         return F.leaky_relu(input, self.negative_slope, self.inplace)
 
     def extra_repr(self) -> str:
-        return _shown(self, "negative_slope")
+        return _attributes_text(self, "negative_slope")
 
 
 class LogSigmoid(Module):
@@ -363,7 +363,7 @@ class Softplus(Module):
         return F.softplus(input, self.beta, self.threshold)
 
     def extra_repr(self) -> str:
-        return _shown(self, "beta", "threshold")
+        return _attributes_text(self, "beta", "threshold")
 
 
 class Softsign(Module):
@@ -405,7 +405,7 @@ class PReLU(Module):
         return F.prelu(input, self.weight)
 
     def extra_repr(self) -> str:
-        return _shown(self, "num_parameters")
+        return _attributes_text(self, "num_parameters")
 
 
 class _AlongDim(Module):

@@ -109,36 +109,36 @@ class QFunctional(ScaledModule):
         """RuntimeError: its methods are to be called."""
         raise RuntimeError("Functional is not intended to use the 'forward'. Please use the underlying operation")
 
-    def _seen(self, x: Any) -> Any:
+    def _observed(self, x: Any) -> Any:
         return self.activation_post_process(x)
 
     def add(self, x: Any, y: Any) -> Any:
         """``x + y``."""
-        return self._seen(quantized.add(x, y, self.scale, self.zero_point))
+        return self._observed(quantized.add(x, y, self.scale, self.zero_point))
 
     def add_relu(self, x: Any, y: Any) -> Any:
         """``relu(x + y)``."""
-        return self._seen(quantized.add_relu(x, y, self.scale, self.zero_point))
+        return self._observed(quantized.add_relu(x, y, self.scale, self.zero_point))
 
     def mul(self, x: Any, y: Any) -> Any:
         """``x * y``."""
-        return self._seen(quantized.mul(x, y, self.scale, self.zero_point))
+        return self._observed(quantized.mul(x, y, self.scale, self.zero_point))
 
     def cat(self, x: Any, dim: int = 0) -> Any:
         """``torch.cat(x, dim)``."""
-        return self._seen(quantized.cat(x, dim, self.scale, self.zero_point))
+        return self._observed(quantized.cat(x, dim, self.scale, self.zero_point))
 
     def matmul(self, x: Any, y: Any) -> Any:
         """``x @ y``."""
-        return self._seen(quantized.matmul(x, y, self.scale, self.zero_point))
+        return self._observed(quantized.matmul(x, y, self.scale, self.zero_point))
 
     def add_scalar(self, x: Any, y: float) -> Any:
         """``x + y`` of a number: the integers stay and the zero point moves; the scale grows where it cannot."""
-        return self._seen(quantized.add_scalar(x, y))
+        return self._observed(quantized.add_scalar(x, y))
 
     def mul_scalar(self, x: Any, y: float) -> Any:
         """``x * y`` of a number: the integers of ``x`` with another scale, mirrored where ``y`` is negative."""
-        return self._seen(quantized.mul_scalar(x, y))
+        return self._observed(quantized.mul_scalar(x, y))
 
     @classmethod
     def from_float(cls, mod: Any, use_precomputed_fake_quant: bool = False) -> Any:

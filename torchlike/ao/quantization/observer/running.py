@@ -113,7 +113,7 @@ class UniformQuantizationObserverBase(ObserverBase):
             self.quant_min, self.quant_max = range_of(dtype, reduce_range)
 
     def _calculate_qparams(self, min_val: Any, max_val: Any) -> tuple[Any, Any]:
-        if not _seen(min_val, max_val):
+        if not _has_range(min_val, max_val):
             return torch.tensor([1.0], device=min_val.device), torch.tensor([0], device=min_val.device)
         least, most = self.quant_min, self.quant_max
         low, high = min_val.clamp(max=0), max_val.clamp(min=0)
@@ -148,7 +148,7 @@ def _at_least_1(scale: Any, zero_point: Any) -> tuple[Any, Any]:
     return tuple(t.reshape(1) if not t.ndim else t for t in (scale, zero_point))  # type: ignore[return-value]
 
 
-def _seen(min_val: Any, max_val: Any) -> bool:
+def _has_range(min_val: Any, max_val: Any) -> bool:
     """Whether there was something to see: what is not there yet is no range, and said so."""
     if min_val.numel() == 0 or max_val.numel() == 0 or (
         not min_val.ndim and min_val == float("inf") and max_val == float("-inf")

@@ -104,7 +104,7 @@ def _given(made: Callable) -> Callable:
     return iterate
 
 
-def _counted(made: Callable) -> Callable:
+def _counting_samples(made: Callable) -> Callable:
     @functools.wraps(made)
     def step(self: Any, *args: Any, **kwargs: Any) -> Any:
         item = made(self, *args, **kwargs)
@@ -121,4 +121,4 @@ def hook(cls: type) -> None:
         made = own["__iter__"]
         setattr(cls, "__iter__", (_generated if inspect.isgeneratorfunction(made) else _given)(made))  # noqa: B010
     if "__next__" in own:
-        setattr(cls, "__next__", _counted(own["__next__"]))  # noqa: B010
+        setattr(cls, "__next__", _counting_samples(own["__next__"]))  # noqa: B010
