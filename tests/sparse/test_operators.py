@@ -42,6 +42,12 @@ def checked(t, c, size):
     lambda t: (t.mm(S(t), M(t)), t.spmm(U(t), M(t)), S(t) @ M(t), t.matmul(S(t), M(t)), C(t) @ M(t), C(t).mm(M(t))),
     lambda t: (t.ones(4, 2) @ S(t), t.ones(4, 2) @ C(t), t.mm(t.ones(1, 2), U(t))),
     lambda t: (S(t) @ S(t).t(), t.mm(U(t), S(t).t()), t.sparse.mm(S(t), S(t).t()), t.sparse.mm(S(t), M(t))),
+    lambda t: [
+        ((a @ b).layout, (a @ b).to_dense())
+        for a in (C(t), C(t).t().to_sparse_csr().t()) for b in (C(t).t(), C(t).t().to_sparse_csr())
+    ],
+    lambda t: (t.mm(t.ones(4, 2), S(t)).stride(), (t.ones(4, 2) @ C(t)).stride(), t.sparse.mm(D(t).t(), S(t)).stride()),
+    lambda t: t.nn.functional.linear(t.tensor(V), C(t)),
     lambda t: (t.mv(S(t), t.ones(3)), S(t) @ t.tensor(V), C(t) @ t.tensor(V), S(t).mv(t.tensor(V))),
     lambda t: (t.addmm(t.ones(2, 4), S(t), M(t)), t.addmm(t.ones(2, 4), C(t), M(t), beta=2, alpha=3),
                t.addmm(t.ones(4), U(t), M(t), beta=0.5), t.sparse.addmm(t.ones(2, 4), S(t), M(t), alpha=2)),

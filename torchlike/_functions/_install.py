@@ -44,7 +44,7 @@ def spread(*names):
 
     def register(f):
         def spreading(self, *args, **kwargs):
-            if len(args) < 2:
+            if len(args) < 2 and not (args and isinstance(args[0], int | Tensor)):
                 return f(self, *args, **kwargs)
             if kwargs or not all(isinstance(n, int | Tensor) and not isinstance(n, bool) for n in args):
                 raise TypeError(f"{f.__name__}() takes 1 positional argument but {len(args) + len(kwargs)} were given")

@@ -218,7 +218,7 @@ def block_diag(*tensors):
 @spread()
 def broadcast_to(input, size):
     """``input`` expanded to ``size``; a view."""
-    return Tensor.expand(input, size)
+    return Tensor.expand(input, arguments.as_ints("broadcast_to", "size", size))
 
 
 @function()

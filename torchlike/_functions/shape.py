@@ -75,7 +75,7 @@ def reshape(self, *shape, **kwargs):
 @function("reshape")
 def reshape_(input, shape):
     """The same values as another shape: a view where the strides allow it, else a copy."""
-    return _reshape(input, arguments.as_ints("reshape", "shape", tuple(shape)))
+    return _reshape(input, arguments.as_ints("reshape", "shape", shape))
 
 
 @both()

@@ -229,7 +229,7 @@ def empty(*args: Any, size: Sequence[int] | None = None, out: OptTensor = None, 
 def strided(function: str, size: Iterable[int], stride: Sequence[int], dtype: dtypes.dtype, device: DeviceLike,
        requires_grad: bool) -> Tensor:  # fmt: skip
     """A tensor with any strides: a window on a storage that is just large enough."""
-    shape = checked_size(function, size)
+    shape = checked_size(function, arguments.as_ints(function, "size", size))
     strides = arguments.as_ints(function, "stride", stride)
     if len(shape) != len(strides):
         raise RuntimeError(

@@ -172,6 +172,16 @@ def _refuse_sequence(item: Any, i: int, depth: int) -> None:
     raise TypeError(f"must be a number, not {type(item).__name__}: element {i} at dim {depth}, as the first is one")
 
 
+def _refuse_object(x: Any, dtype: dtypes.dtype | None) -> None:
+    """PyTorch's error for an element that is no number, which ``dtype`` decides."""
+    name = type(x).__name__
+    if dtype is None:
+        raise RuntimeError(f"Could not infer dtype of {name}")
+    if dtype.is_floating_point or dtype.is_complex:
+        raise TypeError(f"must be real number, not {name}")
+    raise TypeError(f"{name!r} object cannot be interpreted as an integer")
+
+
 def _numbers(leaves: Sequence[Any], dtype: dtypes.dtype | None) -> tuple[Sequence[Any], set[dtypes.dtype]]:
     """The leaves as Python numbers, and the dtypes that they speak for; ``dtype``: what they are to become."""
     kinds = set(map(type, leaves))
@@ -196,7 +206,7 @@ def _numbers(leaves: Sequence[Any], dtype: dtypes.dtype | None) -> tuple[Sequenc
         else:
             kind = next((k for k in (bool, int, float, complex) if isinstance(x, k)), None)
             if kind is None:
-                raise RuntimeError(f"Could not infer dtype of {type(x).__name__}")
+                _refuse_object(x, dtype)
             found.add(_OF_NUMBERS[kind]())
             numbers.append(kind(x))
     return numbers, found

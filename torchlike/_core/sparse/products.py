@@ -11,7 +11,7 @@ from torchlike._core.sparse.arithmetic import _conjugate, merged
 from torchlike._core.sparse.rules import COMPOSITES, rule
 from torchlike._core.sparse.structure import as_coo, coalesced, compress, like, places_of, with_values, zeros
 from torchlike._core.sparse.value import Compressed, Coo, coo_of, layout_name, unsupported, value
-from torchlike._core.tensor.tensor import Tensor, fresh
+from torchlike._core.tensor.tensor import Tensor, fresh, sparse_csr
 from torchlike._executor.sparse import refuse
 
 
@@ -37,7 +37,8 @@ def multiplied(base: Tensor | None, left: Tensor, right: Tensor, name: str = "mm
     _demand_matrices(name, left, right)
     a, b = value(left), value(right)
     if a is not None and b is not None:
-        if layout_name(left) != layout_name(right):
+        rows = isinstance(a, Compressed) and isinstance(b, Compressed) and not a.block and not b.block
+        if not rows and layout_name(left) != layout_name(right):
             raise RuntimeError(
                 f"{name}: computation on CPU is not implemented for {layout_name(left)} @ {layout_name(right)}; "
                 "convert one with .to_sparse_coo() or .to_sparse_csr()"
@@ -45,7 +46,7 @@ def multiplied(base: Tensor | None, left: Tensor, right: Tensor, name: str = "mm
         product = _both_sparse(coalesced(as_coo(left)), coalesced(as_coo(right)))
         if isinstance(a, Compressed) and isinstance(b, Compressed) and a.block:
             return fresh(compress(product, a.layout, (a.block[0], b.block[1])))
-        return like(product, left)
+        return fresh(compress(product, sparse_csr)) if rows else like(product, left)
     if isinstance(a, Compressed) and a.block:
         return _by_blocks(base, a, right)
     if a is None:
@@ -55,7 +56,8 @@ def multiplied(base: Tensor | None, left: Tensor, right: Tensor, name: str = "mm
             return _by_blocks(None if base is None else base.t(), other, left.t()).t().contiguous()
         turned = as_coo(right)
         turned = Coo(turned.indices.flip(0), turned.values, tuple(right.shape)[::-1], False, turned.within)
-        return _by_rows(None if base is None else base.t(), turned, left.t()).t().contiguous()
+        product = _by_rows(None if base is None else base.t(), turned, left.t()).t()
+        return product.contiguous() if base is not None or isinstance(b, Compressed) else product
     return _by_rows(base, as_coo(left), right)
 
 
@@ -127,6 +129,8 @@ def _matmul(self: Tensor, other: Tensor) -> Tensor:
 
 
 def _linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    if input.ndim == 1 and bias is None and value(input) is None:
+        return weight.mv(input)
     return input.mm(weight.t()) if bias is None else FUNCTIONS["addmm"](bias, input, weight.t())
 
 
