@@ -41,6 +41,16 @@ def compilations():
         jax.monitoring.unregister_event_duration_listener(listener)
 
 
+def is_steady(step, rounds=5):
+    """Whether most rounds of ``step()`` compile nothing; in some, kernels that were called often are optimised."""
+    made = []
+    for _ in range(rounds):
+        with compilations() as found:
+            step()
+        made.append(len(found))
+    return made.count(0) > rounds // 2
+
+
 def numbers(x):
     """Tensors anywhere in ``x`` as numpy arrays."""
     return jax.tree.map(lambda t: t.detach().numpy() if isinstance(t, torch.Tensor) else t, x, is_leaf=torch.is_tensor)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import torch as pytorch
-from recorded_kit import compilations
+from recorded_kit import is_steady
 
 import torchlike as torch
 from torchlike import nn
@@ -79,10 +79,7 @@ def test_checkpoints_in_a_loop_use_one_program():
 
     step()
     step()
-    with compilations() as made:
-        step()
-        step()
-    assert made == []
+    assert is_steady(step)
 
 
 def test_every_call_packs_the_same_and_no_tracer():
