@@ -1,6 +1,9 @@
 """Writes docs/operators.md from the declarations: ``python docs/make_operators.py``."""
 
+import dis
+import functools
 import inspect
+import itertools
 import sys
 from pathlib import Path
 
@@ -14,15 +17,24 @@ from torchlike import nn, optim
 from torchlike._core.dispatch import bind
 from torchlike._core.tensor.tensor import Tensor
 from torchlike._decl import explain
-from torchlike._decl.op import REGISTRY
+from torchlike._decl.op import REGISTRY, ViewOp
 
 PAGE = Path(__file__).with_name("operators.md")
 HEAD = """\
 # Operators, layers, optimizers
 
 Made from the declarations by `python docs/make_operators.py`; a test keeps it current. `python -m torchlike explain
-NAME` shows one in full. The derivative is `jax.vjp` of the kernel, a formula (where PyTorch saves other values or
-defines another value at a kink), that of a view, or none.
+NAME` shows one in full.
+
+- *dtypes*: what inputs are cast to before anything is computed: nothing, where none is said; *floats*, integers and
+  bools to the default float; *promoted*, to their common dtype; *int64*, of integers and bools.
+- *derivative*: `jax.vjp` of the kernel, a formula (where PyTorch saves other values or defines another value at a
+  kink), that of a view, or none; and the aten operator that it is one call of, where it is.
+- *autocast*: what autocast does with the inputs, on the CPU and on other devices.
+- *aten calls*: what dispatch modes see: an operator of the same name, nothing said; those that PyTorch composes it
+  of, some of them for some arguments alone; or one of torchlike's own.
+- *unlike JAX's*: points at which the derivative differs from that of JAX's function ([kinks](kinks.md)). The gradient
+  of a complex number is the conjugate of JAX's everywhere ([conventions](conventions.md)).
 """
 
 # What PyTorch's database of operators finds to differ, and why it stays.
@@ -128,16 +140,72 @@ GAPS = [
 ]
 
 
+DTYPES = {
+    "same": "", "int_to_float": "floats", "promote": "promoted", "promote_types": "promoted", "bool_to_int": "int64",
+    "int_to_float but bool": "floats, bools refused", "of_quotient": "promoted, floats",
+    "float_and_exponent": "that of a float and an exponent",
+}  # fmt: skip
+
+
+def _aten_names(f):
+    """The names of aten that a function of calls writes, itself or through others that take ``aten``."""
+    if isinstance(f, functools.partial):
+        return _aten_names(f.func) | {a for a in f.args if isinstance(a, str) and hasattr(torchlike.ops.aten, a)}
+    captured = [c.cell_contents for c in f.__closure__ or ()]
+    found, codes = set(), [f.__code__]
+    for code in codes:
+        codes += [c for c in code.co_consts if inspect.iscode(c)]
+        steps = [i for i in dis.get_instructions(code) if i.opname != "PUSH_NULL"]
+        pairs = [(a, b) for a, b in itertools.pairwise(steps) if a.argval == "aten"]
+        asked = [b.argval for _, b in pairs if b.opname in ("LOAD_ATTR", "LOAD_METHOD", "LOAD_CONST")]
+        words = [w.split(".")[0] for w in [*asked, *captured] if isinstance(w, str)]
+        found |= {w for w in words if hasattr(torchlike.ops.aten, w)}
+        others = [f.__globals__.get(n) for n in code.co_names] + captured
+        for g in others:
+            if inspect.isfunction(g) and g is not f and g.__code__.co_varnames[:1] == ("aten",):
+                found |= _aten_names(g)
+    return found
+
+
+def _calls(op):
+    if isinstance(op, ViewOp):
+        return ""
+    if op.aten.calls:
+        return ", ".join(f"`{n}`" for n in sorted(_aten_names(op.aten.calls))) or "several"
+    return "own" if op.aten.own else ""
+
+
+def _derivative(op):
+    whole = {d[0] for d in (op.backward or {}).values() if isinstance(d[0], str)} if not callable(op.backward) else ()
+    return ", ".join([explain.derivative(op), *sorted({f"`{name.split('(')[0]}`" for name in whole})])
+
+
+def _autocast(op):
+    words = {place: rule if isinstance(rule, str) else "by its arguments" for place, rule in op.autocast.items()}
+    if len(words) == 2 and len(set(words.values())) == 1:
+        return f"`{words['cpu']}`"
+    return ", ".join(f"{place} `{rule}`" for place, rule in words.items())
+
+
 def operators():
-    """Rows (name, forms, derivative) of the declared operators with a public form."""
+    """Rows (forms, dtypes, derivatives, autocast, calls), by name, of the declared operators with a public form."""
     rows = {}
     for op in REGISTRY.values():
         names = explain.surface(op)
         if names:
-            forms, derivatives = rows.setdefault(op.schema.name, (set(), set()))
-            forms.update(n.replace(op.schema.name, "x") for n in names)
-            derivatives.add(explain.derivative(op))
+            row = rows.setdefault(op.schema.name, tuple({} for _ in range(5)))
+            facts = [DTYPES[op.dtype]], [_derivative(op)], [_autocast(op)], [_calls(op)]
+            for column, found in zip(row, ([n.replace(op.schema.name, "x") for n in names], *facts), strict=True):
+                column.update(dict.fromkeys([f for f in found if f]))
     return rows
+
+
+def unlike():
+    """The points, by operator, at which its derivative is not that of JAX's function."""
+    points = {}
+    for kink in torchlike.conventions.kinks():
+        points.setdefault(kink.operator.split(".")[0], {}).update(dict.fromkeys(kink.points))
+    return points
 
 
 def composites():
@@ -174,9 +242,14 @@ def _forms(forms):
 
 def page():
     """The text of docs/operators.md."""
-    lines = [HEAD, "## Operators", "", "| name | forms | derivative |", "|---|---|---|"]
-    for name, (forms, derivatives) in sorted(operators().items()):
-        lines.append(f"| `{name}` | {_forms(forms).replace('|', chr(92) + '|')} | {', '.join(sorted(derivatives))} |")
+    titles = ["name", "forms", "dtypes", "derivative", "autocast", "aten calls", "unlike JAX's"]
+    lines = [HEAD, "## Operators", "", f"| {' | '.join(titles)} |", "|---" * len(titles) + "|"]
+    points = unlike()
+    for name, (forms, *facts) in sorted(operators().items()):
+        forms = _forms(forms).replace("|", chr(92) + "|")
+        at = [f"`{p}`" for p in points.get(name, ())]
+        at = ", ".join(at[:3] + [f"{len(at) - 3} more"] * (len(at) > 3))
+        lines.append("| " + " | ".join([f"`{name}`", forms, *["; ".join(sorted(f)) for f in facts], at]) + " |")
     functions, methods = composites()
     sections = [
         ("Functions made of them", sorted(functions)),
