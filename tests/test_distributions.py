@@ -516,6 +516,17 @@ def test_one_gamma_sample_in_double_precision():
     agree(f)
 
 
+@pytest.mark.parametrize("df", [2.5, 3.0])
+def test_low_degrees_of_freedom_are_warned_of(df):
+    said = []
+    for t in (torch, torchlike):
+        with warnings.catch_warnings(record=True) as met:
+            warnings.simplefilter("always")
+            t.distributions.Wishart(t.tensor([df, 4.0]), t.eye(3))
+        said.append([(w.category, str(w.message)) for w in met])
+    assert said[0] == said[1] and len(said[1]) == (df < 3)
+
+
 def test_wishart_samples():
     def f(t):
         t.manual_seed(1)

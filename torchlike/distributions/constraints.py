@@ -354,7 +354,7 @@ def everywhere(found: Any, message: str, constraint: Any = None) -> bool:
     Where a program is made of the call, it raises ValueError with ``message`` itself, and this is True.
     """
     found = debug_unwrap(found)
-    if _unknown(found):
+    if unknown(found):
         if constraint is not None:
             message = f"{message} {type(constraint).__name__.removeprefix('_')}, but found invalid values"
         call(demand, (found,), ("ValueError", message))
@@ -362,7 +362,7 @@ def everywhere(found: Any, message: str, constraint: Any = None) -> bool:
     return bool(found.all())
 
 
-def _unknown(found: Any) -> bool:
+def unknown(found: Any) -> bool:
     """Whether values are not known yet: of a function that is made a program, by us or by jax."""
     return isinstance(found, Tensor) and (state.capture is not None or isinstance(found._storage.form, Tracer))
 
@@ -388,7 +388,7 @@ class _PositiveDefinite(_Symmetric):
 
 def _both(first: Any, second: Any) -> Any:
     """What ``second()`` gives where all of ``first`` holds, and both where that is not known."""
-    if _unknown(first):
+    if unknown(first):
         return first & second()
     return second() if bool(debug_unwrap(first).all()) else first
 

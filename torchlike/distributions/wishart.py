@@ -57,6 +57,9 @@ class Wishart(ExponentialFamily):
         said = f"expected to be greater than ndim - 1 = {event[-1] - 1}."
         if not constraints.everywhere(~self.df.le(event[-1] - 1), f"Value of df {said}"):
             raise ValueError(f"Value of df={df} {said}")
+        if not constraints.unknown(low := self.df.lt(event[-1])) and low.any():
+            said = "Singular samples are highly likely to occur for ndim - 1 < df < ndim."
+            warnings.warn(f"Low df values detected. {said}", stacklevel=2)
         setattr(self, name, matrix.expand(self._batch_shape + (-1, -1)))
         steps = torch.arange(event[-1], **numbers).expand(self._batch_shape + (-1,))
         self._dist_chi2 = Chi2(df=self.df.unsqueeze(-1) - steps)

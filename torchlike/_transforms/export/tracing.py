@@ -19,6 +19,7 @@ from torchlike._base.rng import default_generator
 from torchlike._base.state import enable_grad
 from torchlike._core.autograd import engine
 from torchlike._core.autograd import node as nodes
+from torchlike._core.conversion.lengths import leave_to_tensors
 from torchlike._core.tensor.mutation import become, set_history
 from torchlike._core.tensor.storage import holding
 from torchlike._core.tensor.tensor import Tensor, array_of, value_of, wrap
@@ -57,7 +58,10 @@ class ExportCapture(Capture):
 
     def __init__(self, start: int, shapes: Iterable[Any]) -> None:
         super().__init__(start)
-        self.symbolic = any(map(jax.export.is_symbolic_dim, chain.from_iterable(shapes)))
+        symbols = set(map(type, filter(jax.export.is_symbolic_dim, chain.from_iterable(shapes))))
+        self.symbolic = bool(symbols)
+        for symbol in symbols:
+            leave_to_tensors(symbol)
 
     def reads(self, t: Tensor) -> None:
         """What is read are tracers, which refuse."""
