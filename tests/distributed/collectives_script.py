@@ -80,6 +80,27 @@ for op in OPS:
 
 
 @case
+def means_of_large_numbers(rank):
+    """Added up before they are divided: infinite."""
+    found = []
+    for dtype, number in (("float16", 6e4), ("bfloat16", 3e38), ("float32", 3e38), ("float64", 1.6e308)):
+        x, y = (t.full((4,), number, dtype=getattr(t, dtype)) for _ in range(2))
+        part, parts = t.zeros(2, dtype=x.dtype), t.zeros(2, dtype=x.dtype)
+        d.reduce_scatter_single(part, x, d.ReduceOp.AVG)
+        d.reduce_scatter(parts, [x[:2], x[2:]], d.ReduceOp.AVG)
+        d.all_reduce(x, d.ReduceOp.AVG)
+        d.reduce(y, 0, d.ReduceOp.AVG)
+        found += [
+            part,
+            parts,
+            x,
+            y if rank == 0 else None,
+            C.all_reduce(x.clone().fill_(number), "avg", d.group.WORLD) * 1,
+        ]
+    return [None if y is None else (str(y.dtype), str(y.tolist())) for y in found]
+
+
+@case
 def all_reduce_of_small_things(rank):
     x, y = t.tensor(float(rank + 1)), t.zeros(0)
     d.all_reduce(x)

@@ -11,10 +11,16 @@ from torchlike.distributed._functional_ops import FUNCTIONAL
 
 __all__: list[str] = []
 
-_CHANGING = (
-    "_allgather_base_ _reduce_scatter_base_ allgather_ allgather_coalesced_ allgather_into_tensor_coalesced_ "
-    "allreduce_ allreduce_coalesced_ alltoall_ alltoall_base_ barrier broadcast_ check_for_nan gather_ "
-    "monitored_barrier_ recv_ recv_any_source_ reduce_ reduce_scatter_ reduce_scatter_tensor_coalesced_ scatter_ send"
+# the operators by which PyTorch's functions change their tensors
+CHANGING = {
+    "all_reduce": "allreduce_", "all_reduce_coalesced": "allreduce_coalesced_", "reduce": "reduce_",
+    "reduce_scatter_tensor": "_reduce_scatter_base_", "reduce_scatter": "reduce_scatter_", "broadcast": "broadcast_",
+    "all_gather": "allgather_", "all_gather_into_tensor": "_allgather_base_", "gather": "gather_",
+    "scatter": "scatter_", "all_to_all_single": "alltoall_base_", "all_to_all": "alltoall_",
+}  # fmt: skip
+_OTHERS = (  # which nothing is counted by
+    "allgather_coalesced_ allgather_into_tensor_coalesced_ barrier check_for_nan monitored_barrier_ recv_ "
+    "recv_any_source_ reduce_scatter_tensor_coalesced_ send"
 )
 
 
@@ -57,5 +63,5 @@ class _Keys:
         raise AttributeError(f"'_OpNamespace' '{self.__name__}' object has no attribute '{name}'")
 
 
-ops.c10d = _Keys("c10d", _CHANGING.split())
+ops.c10d = _Keys("c10d", [*CHANGING.values(), *_OTHERS.split()])
 ops.c10d_functional = _Keys("c10d_functional", [*FUNCTIONAL, "permute_tensor"])  # what XLA exchanges is counted so

@@ -1,8 +1,9 @@
 """Means over the processes of one machine, in memory that they share: no sockets, and none of XLA's programs.
 
 Each process has a part of the memory, where its arrays lie one after the other; the mean is their sum, since each is
-divided before. Of two processes each adds the other's to its own. Of more each adds up one piece of all parts, in its
-own part, and takes the other pieces from theirs. Counters say how far each process is with each bucket.
+divided before. Each process adds up one piece of all parts, where the arrays of all processes lie that get the mean:
+in one of two places, which nobody may have arrays of an earlier mean in. Where somebody keeps both, each adds up its
+piece in its own part, and takes the other pieces from theirs. Counters say how far each process is with each bucket.
 """
 
 import contextlib
@@ -32,7 +33,8 @@ _LINE = 64  # bytes: where XLA shares memory an array begins at a multiple
 _LOOK = 1.0  # seconds of a wait between looks at whether the others still run
 _GRACE = 0.3  # seconds for what a process has done before its end
 _FEW = 1 << 14  # bytes up to which an array is copied, so that it does not keep the memory of a whole bucket
-_PLACED, _ADDED, _TAKEN = range(3)  # what the counters count
+_PLACED, _ADDED, _TAKEN, _FREE = range(4)  # what the counters count; the last says which places are free, by bits
+_PLACES = 2  # of a mean: arrays of the last one live on where gradients are not set to None
 
 
 class Bucket:
@@ -41,7 +43,7 @@ class Bucket:
     def __init__(self, shapes: Sequence[tuple[int, ...]], dtype: Any) -> None:
         self.shapes, self.dtype = list(shapes), np.dtype(dtype)
         self.counts = [int(np.prod(shape, dtype=int)) for shape in shapes]
-        step = max(1, _LINE // self.dtype.itemsize)
+        self._step = step = max(1, _LINE // self.dtype.itemsize)
         ends = list(itertools.accumulate(-(-count // step) * step for count in self.counts))
         self.begins, self.length = [0, *ends[:-1]], ends[-1]
 
@@ -49,6 +51,12 @@ class Bucket:
         """The arrays in a flat one, as views."""
         pieces = zip(self.begins, self.counts, self.shapes, strict=True)
         return [flat[begin : begin + count].reshape(shape) for begin, count, shape in pieces]
+
+    def pieces(self, number: int) -> list[slice]:
+        """As many pieces of a flat one, which begin where arrays may."""
+        lines = self.length // self._step
+        ends = [lines * i // number * self._step for i in range(number + 1)]
+        return [slice(begin, end) for begin, end in itertools.pairwise(ends)]
 
 
 class Bell:
@@ -100,7 +108,10 @@ class SharedSums:
         self._marks: Any = None
         self._signs: Any = None
         self._bell: Any = None
+        self._memory: Any = None
         self._flat: list[list[np.ndarray]] = []  # of each process each bucket
+        self._begins: list[list[int]] = []  # of each place each bucket
+        self._holders: dict[tuple[int, int], weakref.ref] = {}  # of a place of a bucket: lives as long as its arrays
 
     def usable(self) -> bool:
         """Whether all processes see one memory: asked in the thread of collectives, of all of them at once.
@@ -123,29 +134,44 @@ class SharedSums:
         self._await(_TAKEN, number, use - 1)
         for part, array in zip(bucket.parts(own), arrays, strict=True):
             np.divide(as_numpy(array), divisor, out=part)
+        self._marks[_FREE, number, self._own] = self._free(number)
         self._say(_PLACED, number, use)
         self._await(_PLACED, number, use)
-        flat = _empty(bucket)
-        if self._size == 2:
-            np.add(own, self._flat[1 - self._own][number], out=flat)
-        else:
-            self._add_pieces(number, use, flat)
-        self._say(_TAKEN, number, use)
-        home = _home(arrays[0])
+        flat, home = self._added(number, use), _home(arrays[0])
         return [uploaded(x, home) if x.nbytes <= _FEW else adopted(x, home) for x in bucket.parts(flat)]
 
-    def _add_pieces(self, number: int, use: int, flat: np.ndarray) -> None:
-        every = [parts[number] for parts in self._flat]
-        ends = [len(flat) * i // self._size for i in range(self._size + 1)]
-        pieces = [slice(begin, end) for begin, end in itertools.pairwise(ends)]
-        mine, sum_ = pieces[self._own], every[self._own][pieces[self._own]]
-        for rank in range(self._size):
-            if rank != self._own:
-                np.add(sum_, every[rank][mine], out=sum_)
+    def _added(self, number: int, use: int) -> np.ndarray:
+        """The sum of all parts, to which each process adds a piece."""
+        flat, every = self._place(number), [parts[number] for parts in self._flat]
+        pieces, own = self._buckets[number].pieces(self._size), self._own
+        mine = pieces[own]
+        addends = [part[mine] for part in [*every[own:], *every[:own]]]  # its own first: the sum may take its place
+        _add(addends, addends[0] if flat is None else flat[mine])
+        if flat is not None:
+            self._marks[_TAKEN, number, own] = use
         self._say(_ADDED, number, use)
         self._await(_ADDED, number, use)
-        for rank, piece in enumerate(pieces):
-            flat[piece] = every[rank][piece]
+        if flat is None:
+            flat = _empty(self._buckets[number])
+            for part, piece in zip(every, pieces, strict=True):
+                flat[piece] = part[piece]
+            self._say(_TAKEN, number, use)
+        return flat
+
+    def _free(self, number: int) -> int:
+        """The places of a bucket in which this process has no arrays."""
+        holders = [self._holders.get((place, number)) for place in range(_PLACES)]
+        return sum(1 << place for place, holder in enumerate(holders) if holder is None or holder() is None)
+
+    def _place(self, number: int) -> np.ndarray | None:
+        """The first place that is free in all processes, which all find alike."""
+        common = int(np.bitwise_and.reduce(self._marks[_FREE, number]))
+        if not common:
+            return None
+        place, bucket = (common & -common).bit_length() - 1, self._buckets[number]
+        flat = np.frombuffer(self._memory, bucket.dtype, bucket.length, self._begins[place][number])
+        self._holders[place, number] = weakref.ref(flat)
+        return flat
 
     # -- how far the others are ----------------------------------------------------------------------------------------
     def _say(self, what: int, number: int, use: int) -> None:
@@ -204,24 +230,24 @@ class SharedSums:
         """Make the memory, or open it. OSError: there is too little."""
         sizes = [bucket.length * bucket.dtype.itemsize for bucket in self._buckets]
         count = len(sizes) * self._size
-        head = -(-8 * (self._size + 3 * count) // _LINE) * _LINE
-        length = head + self._size * sum(sizes)
+        head = -(-8 * (self._size + (_FREE + 1) * count) // _LINE) * _LINE
+        length = head + (self._size + _PLACES) * sum(sizes)
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
         try:
             os.posix_fallocate(descriptor, 0, length)
             memory = mmap.mmap(descriptor, length)
         finally:
             os.close(descriptor)
-        self._signs = np.frombuffer(memory, np.int64, self._size)
-        self._marks = np.frombuffer(memory, np.int64, 3 * count, 8 * self._size)
-        self._marks = self._marks.reshape(3, len(sizes), self._size)
-        begin = head
-        for _ in range(self._size):
-            row = []
-            for bucket, size in zip(self._buckets, sizes, strict=True):
-                row.append(np.frombuffer(memory, bucket.dtype, bucket.length, begin))
-                begin += size
-            self._flat.append(row)
+        self._memory, self._signs = memory, np.frombuffer(memory, np.int64, self._size)
+        self._marks = np.frombuffer(memory, np.int64, (_FREE + 1) * count, 8 * self._size)
+        self._marks = self._marks.reshape(_FREE + 1, len(sizes), self._size)
+        begins = list(itertools.accumulate(sizes * (self._size + _PLACES), initial=head))
+        rows = [begins[i : i + len(sizes)] for i in range(0, len(begins) - 1, len(sizes))]
+        self._begins = rows[self._size :]
+        self._flat = [
+            [np.frombuffer(memory, b.dtype, b.length, begin) for b, begin in zip(self._buckets, row, strict=True)]
+            for row in rows[: self._size]
+        ]
 
     def _everybody(self, what: str, value: int) -> list[int]:
         """What all processes say."""
@@ -241,6 +267,15 @@ def _home(array: Any) -> jax.Device | None:
     if len(devices) > 1 or not array._committed and devices == {jax.local_devices()[0]}:
         return None
     return next(iter(devices))
+
+
+def _add(parts: list[np.ndarray], out: np.ndarray) -> None:
+    first, *others = parts
+    for part in others:
+        np.add(first, part, out=out)
+        first = out
+    if not others:
+        np.copyto(out, first)
 
 
 def _empty(bucket: Bucket) -> np.ndarray:

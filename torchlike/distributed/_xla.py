@@ -68,7 +68,7 @@ def _reduced(axis: str, op: str, size: int, x: jax.Array) -> jax.Array:
         case "SUM":
             return lax.psum(x, axis)
         case "AVG":
-            return lax.psum((x / size).astype(x.dtype), axis)  # a mean of large numbers, as their sum may be none
+            return (lax.psum(x, axis) / size).astype(x.dtype)
         case "MIN":
             return lax.pmin(x, axis)
         case "MAX":

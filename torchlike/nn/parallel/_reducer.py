@@ -154,8 +154,8 @@ class Reducer:
             return
         self._capture = None
         for number, bucket in enumerate(self.buckets):
-            grads = self._gradients(bucket)
-            work = start(self.group, f"gradients of bucket {number}", "bucket", ("AVG",), values(grads), list)
+            divided = [(a / self.group.size()).astype(a.dtype) for a in values(self._gradients(bucket))]
+            work = start(self.group, f"gradients of bucket {number}", "bucket", ("SUM",), divided, list)
             _give(bucket, _result(work), None)
 
     # -- one backward, eager -------------------------------------------------------------------------------------------
@@ -203,7 +203,7 @@ class Reducer:
 
     def _gradients(self, bucket: list[Tensor]) -> list[Tensor]:
         with no_grad():
-            grads = [p.new_zeros(p.shape) if p.grad is None else p.grad.detach() for p in bucket]
+            grads = [p.new_zeros(p.shape) if p.grad is None else p.grad for p in bucket]
         for p, g in zip(bucket, grads, strict=True):
             if g.dtype != p.dtype:
                 raise RuntimeError(f"DistributedDataParallel: a gradient is {g.dtype}, its parameter {p.dtype}")

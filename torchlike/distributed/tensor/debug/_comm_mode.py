@@ -15,19 +15,13 @@ from torchlike._executor.pending import settled
 from torchlike._executor.spread import layout_of, told, watch_with
 from torchlike._transforms.capture.compiled_function import Switch
 from torchlike.distributed._calls import COUNTING
+from torchlike.distributed._dispatched import CHANGING
 
 _FUNCTIONAL = {
     "all-reduce": "all_reduce", "all-gather": "all_gather_into_tensor", "reduce-scatter": "reduce_scatter_tensor",
     "all-to-all": "all_to_all_single", "ragged-all-to-all": "all_to_all_single", "collective-broadcast": "broadcast",
     "collective-permute": "permute_tensor",
 }  # fmt: skip
-_EAGER = {
-    "all_reduce": "allreduce_", "all_reduce_coalesced": "allreduce_coalesced_", "reduce": "reduce_",
-    "reduce_scatter_tensor": "_reduce_scatter_base_", "reduce_scatter": "reduce_scatter_", "broadcast": "broadcast_",
-    "all_gather": "allgather_", "all_gather_into_tensor": "_allgather_base_", "gather": "gather_",
-    "scatter": "scatter_", "all_to_all_single": "alltoall_base_", "all_to_all": "alltoall_",
-}  # fmt: skip
-
 # those that the library calls by other names, such as DistributedDataParallel's
 _OWN = {
     "reduce": "allreduce_", "bucket": "allreduce_", "addends": "allreduce_", "broadcast": "broadcast_",
@@ -89,7 +83,7 @@ class CommDebugMode:
         if functional:
             self.comm_counts[getattr(ops.c10d_functional, name)] += 1
         else:
-            self.comm_counts[getattr(ops.c10d, _EAGER.get(name) or _OWN[kind])] += 1
+            self.comm_counts[getattr(ops.c10d, CHANGING.get(name) or _OWN[kind])] += 1
 
     def _program(self, program: Any, values: Sequence[Any]) -> None:
         shapes = tuple(map(_shape, values))
