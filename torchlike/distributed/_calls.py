@@ -190,6 +190,13 @@ def assign(t: Tensor, array: Any) -> None:
         t.detach().copy_(wrap(array))
 
 
+# the operators by which PyTorch's functions change their tensors
+CHANGING = {
+    "all_reduce": "allreduce_", "all_reduce_coalesced": "allreduce_coalesced_", "reduce": "reduce_",
+    "reduce_scatter_tensor": "_reduce_scatter_base_", "reduce_scatter": "reduce_scatter_", "broadcast": "broadcast_",
+    "all_gather": "allgather_", "all_gather_into_tensor": "_allgather_base_", "gather": "gather_",
+    "scatter": "scatter_", "all_to_all_single": "alltoall_base_", "all_to_all": "alltoall_",
+}  # fmt: skip
 # Who is told of each collective: its name, its kind, and whether the name is a functional one's.
 COUNTING: list[Callable[[str, str, bool], None]] = []
 _NAMED: list[str] = []

@@ -7,17 +7,11 @@ from collections.abc import Iterable
 from typing import Any, NoReturn
 
 from torchlike._aten.packets import ops
+from torchlike.distributed._calls import CHANGING
 from torchlike.distributed._functional_ops import FUNCTIONAL
 
 __all__: list[str] = []
 
-# the operators by which PyTorch's functions change their tensors
-CHANGING = {
-    "all_reduce": "allreduce_", "all_reduce_coalesced": "allreduce_coalesced_", "reduce": "reduce_",
-    "reduce_scatter_tensor": "_reduce_scatter_base_", "reduce_scatter": "reduce_scatter_", "broadcast": "broadcast_",
-    "all_gather": "allgather_", "all_gather_into_tensor": "_allgather_base_", "gather": "gather_",
-    "scatter": "scatter_", "all_to_all_single": "alltoall_base_", "all_to_all": "alltoall_",
-}  # fmt: skip
 _OTHERS = (  # which nothing is counted by
     "allgather_coalesced_ allgather_into_tensor_coalesced_ barrier check_for_nan monitored_barrier_ recv_ "
     "recv_any_source_ reduce_scatter_tensor_coalesced_ send"

@@ -14,8 +14,7 @@ from torchlike._executor.hlo import collectives
 from torchlike._executor.pending import settled
 from torchlike._executor.spread import layout_of, told, watch_with
 from torchlike._transforms.capture.compiled_function import Switch
-from torchlike.distributed._calls import COUNTING
-from torchlike.distributed._dispatched import CHANGING
+from torchlike.distributed._calls import CHANGING, COUNTING
 
 _FUNCTIONAL = {
     "all-reduce": "all_reduce", "all-gather": "all_gather_into_tensor", "reduce-scatter": "reduce_scatter_tensor",
