@@ -1,10 +1,13 @@
 """Parts of a tensor replaced by what is computed of other parts of it, in programs: XLA writes before it has read."""
 
 import jax
+import numpy as np
 import pytest
 from both import agree
 
 import torchlike
+from torchlike import nn
+from torchlike._base import opaque
 from torchlike._executor import shifted
 from torchlike.interop import to_jax
 
@@ -144,3 +147,18 @@ def test_what_is_not_computed_of_the_array_itself():
         return out.at[:3].set(out[:9].reshape(3, 3) @ out[:3])
 
     assert not shifted.shifted(jax.make_jaxpr(f)(1.0, jax.numpy.zeros(200)).jaxpr)
+
+
+def test_positions_of_maxima_are_stored_in_a_program():
+    """XLA would find each maximum anew for every element of its window."""
+    model = nn.Sequential(nn.Conv2d(1, 2, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2))
+    x = torchlike.randn(1, 1, 32, 32, requires_grad=True)
+
+    def f(x):
+        return torchlike.autograd.grad(model(x).square().sum(), x)[0]
+
+    run, expected = torchlike.compile(f, fullgraph=True), f(x)
+    np.testing.assert_allclose(run(x).numpy(), expected.numpy(), rtol=1e-5, atol=1e-6)
+    found = jax.jit(shifted.apart(lambda x: opaque.stored(x + 1) * 2))
+    text = found.lower(np.ones(3)).compile().as_text()
+    assert ("conditional(" in text) == (jax.default_backend() == "cpu") and found(np.ones(3)).tolist() == [4.0] * 3

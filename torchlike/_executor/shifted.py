@@ -7,6 +7,9 @@ Note [Shifted updates]
 another shape by then (``x[:, None]``, ``x.view(3, 4)``), and each element becomes a product of the new one before it.
 So in a program the new numbers pass a branch that is always taken, which XLA does not see through: they are complete
 before the first is written. What a product of matrices or a loop computes is so anyway, and has none.
+
+What a kernel marks as :func:`opaque.stored` passes such a branch too: XLA drops barriers on the CPU before it decides
+what is computed anew for each element that uses it.
 """
 
 from __future__ import annotations
@@ -15,17 +18,14 @@ import functools
 from typing import TYPE_CHECKING, Any
 
 import jax
-import jax.numpy as jnp
-import numpy as np
-from jax import lax
 from jax.core import Tracer
 
 from torchlike._base.jaxprs import ClosedJaxpr, Literal, jaxpr_as_fun, run_equation
+from torchlike._base.opaque import complete, stored
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from torchlike._decl.typed import Value
 
 _SCATTERED = frozenset(("scatter-add", "scatter-mul", "scatter-min", "scatter-max"))
 # By what is replaced: which input has the new numbers.
@@ -55,18 +55,24 @@ def apart(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _apart(closed: ClosedJaxpr) -> ClosedJaxpr:
-    if not _updates(closed.jaxpr):
+    if not _concerns(closed.jaxpr):
         return closed
     flat = jax.make_jaxpr(lambda *values: _run(closed, values, ()))(*closed.in_avals)
     guarded = shifted(flat.jaxpr)
     return jax.make_jaxpr(lambda *values: _run(flat, values, guarded))(*closed.in_avals) if guarded else flat
 
 
-def _updates(jaxpr: Any) -> bool:
+def _concerns(jaxpr: Any) -> bool:
     return any(
-        e.primitive.name in _UPDATES or any(_updates(inner.jaxpr) for p in e.params.values() for inner in _bodies(p))
+        e.primitive.name in _UPDATES
+        or _is_stored(e)
+        or any(_concerns(inner.jaxpr) for p in e.params.values() for inner in _bodies(p))
         for e in jaxpr.eqns
     )
+
+
+def _is_stored(e: Any) -> bool:
+    return e.primitive.name in _CALLS and e.params.get("name") == stored.__name__
 
 
 def _bodies(parameter: Any) -> list[ClosedJaxpr]:
@@ -114,8 +120,10 @@ def _run(closed: ClosedJaxpr, values: Any, guarded: Iterable[int]) -> list[Any]:
         inputs = [v.val if isinstance(v, Literal) else known[v] for v in e.invars]
         if i in guarded:
             at = _UPDATES[e.primitive.name]
-            inputs[at] = _complete(inputs[at], inputs[0])
-        if e.primitive.name in _CALLS and _updates(e.params["jaxpr"].jaxpr):
+            inputs[at] = complete(inputs[at], inputs[0])
+        if _is_stored(e):
+            found = [complete(inputs[0], inputs[0])]
+        elif e.primitive.name in _CALLS and _concerns(e.params["jaxpr"].jaxpr):
             found = _run(e.params["jaxpr"], inputs, ())
         else:
             found = run_equation(e, inputs, {name: _within(p) for name, p in e.params.items()})
@@ -135,7 +143,7 @@ def apart_from(array: Any, new: Any) -> Any:
     if jax.default_backend() != "cpu":
         return new
     old, last = _traced(array), _traced(new)
-    return new if old is None or last is None or not _is_of(last, old) else _complete(new, old)
+    return new if old is None or last is None or not _is_of(last, old) else complete(new, old)
 
 
 def _traced(value: Any) -> Any:
@@ -162,12 +170,3 @@ def _is_of(new: Any, array: Any) -> bool:
             rest += equation.in_tracers
         found.add(id(value))
     return bool(rest)
-
-
-def _complete(new: Value, array: Value) -> Value:
-    """``new``, all of it there before ``array`` changes."""
-    if 0 in array.shape or 0 in new.shape:
-        return new
-    first = lax.slice(array, (0,) * array.ndim, (1,) * array.ndim).reshape(())
-    word = lax.bitcast_convert_type(jnp.real(first).astype(np.float32), np.uint32)
-    return lax.cond(lax.clz(word) <= np.uint32(32), lambda x: x, lambda x: lax.full_like(x, 0), new)

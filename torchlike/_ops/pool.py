@@ -8,6 +8,7 @@ from jax import lax
 
 from torchlike._base import result_layouts
 from torchlike._base.dtypes import from_np, int64
+from torchlike._base.opaque import stored
 from torchlike._decl.op import op
 from torchlike._ops import _composed
 
@@ -212,11 +213,11 @@ def _max_pool_backward(name, n, grads, self_aval, result1, kernel_size, stride, 
 
 
 def _on_cpu(grad, index, windows, size):
-    """Each gradient to its element. The barrier keeps XLA from finding the maxima anew for every one."""
+    """Each gradient to its element, the maxima of which are not found anew for every one."""
+    index = stored(index)
     if not windows.apart or windows.out[-1] < _ROW:
-        return _scattered(*lax.optimization_barrier((grad, index)), size)
-    grad = jnp.where(grad == 0, 0, grad)  # as if added to zeros: no -0
-    return _routed(*lax.optimization_barrier((grad, index)), windows, size)
+        return _scattered(grad, index, size)
+    return _routed(jnp.where(grad == 0, 0, grad), index, windows, size)  # as if added to zeros: no -0
 
 
 def _scattered(grad, index, size):
