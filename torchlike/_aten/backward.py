@@ -1,6 +1,6 @@
 """Backward kernels as aten calls: those of their formula, or one of their own where aten has no word for a part."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any
 
 import numpy as np
@@ -15,13 +15,14 @@ from torchlike._aten.jaxpr import Spread, is_number, missing, run, whole, wrappe
 from torchlike._aten.lower import Later, redispatch
 from torchlike._aten.packets import OpOverload, ops, packet
 from torchlike._aten.python_dispatch import invoke, without_dispatch
+from torchlike._aten.strides import by_columns
 from torchlike._base.dtypes import FROM_NP
 from torchlike._base.jaxprs import Literal
 from torchlike._base.state import state
 from torchlike._core.dispatch.dispatch import call
 from torchlike._core.tensor.tensor import Tensor, strided
 from torchlike._decl.batch import Batch
-from torchlike._decl.derive import as_tuple
+from torchlike._decl.derive import as_tuple, results_of
 from torchlike._decl.function_schema import parse_schema
 from torchlike._decl.naming import named_trace
 from torchlike._decl.op import ViewOp, parameters
@@ -178,23 +179,32 @@ _PRODUCTS = frozenset("mm bmm addmm baddbmm mv addmv matmul dot_general".split()
 def multiplies(plan: Any) -> bool:
     """Whether a plan's formula has products of float32 matrices as calls, which autocast casts."""
     single = any(getattr(a, "dtype", None) == np.float32 for a in (*plan.avals, *plan.outs))
-    if not single or plan.refuses or named(plan) is not None or (closed := recipe(plan)) is None:
+    by_name = named(plan) if single and not plan.refuses else callable
+    if callable(by_name) or by_name and any(isinstance(text, str) for text, _ in by_name.values()):
+        return False
+    if (closed := recipe(plan)) is None:
         return False
     words = [e.params["word"].name if e.primitive.name == "word" else e.primitive.name for e in closed.jaxpr.eqns]
     return any(w.partition(".")[0] in _PRODUCTS for w in words)
 
 
-def gradients(plan: Any, values: tuple, args: tuple | None = None) -> list | None:
-    """The gradients of the wanted inputs in order, as aten calls; None where they are one call of its own."""
+def gradients(
+    plan: Any, values: tuple, args: tuple | None = None, node: Any = None, absent: Collection[int] = ()
+) -> list | None:
+    """The gradients of the wanted inputs in order, as aten calls; None where they are one call of its own.
+
+    ``node``: whose they are, if there is one. ``absent``: which results have got no gradient; zeros stand for theirs.
+    """
     if not known(plan, args):
         return None
     by_name = named(plan)
     if by_name is None or args is None and isinstance(plan.op.declaration, ViewOp):
-        got = run(recipe(plan), _marked(plan, values))
+        scalar = node is not None and lower.SCALAR in (node._ex or ())
+        got = run(recipe(plan), values if scalar else _marked(plan, values))
     elif isinstance(plan.op.declaration, ViewOp):
         got = _of_view(plan, values, args)
     else:
-        got = _called(by_name, Case(plan, values))
+        got = _called(by_name, Case(plan, values, node, absent))
     found = {i: fitted(g, plan.avals[i], values[-1]) for g, i in zip(got, plan.fulfilled(), strict=True)}
     return [found.get(i) for i in plan.wanted]
 
@@ -210,9 +220,9 @@ def named(plan: Any) -> Any:
         return backward
     case = Case(plan, ())
     names = case.needs
-    covered = {n for wrt in backward for n in (wrt or op.dynamic[0].name).split(", ")}
-    fits = all(case.plain(s["when"]) for _, s in backward.values() if "when" in s)
-    return backward if fits and covered.issuperset(names) else None
+    fitting = {wrt: b for wrt, b in backward.items() if "when" not in b[1] or case.plain(b[1]["when"])}
+    covered = {n for wrt in fitting for n in (wrt or op.dynamic[0].name).split(", ")}
+    return fitting if covered.issuperset(names) else None
 
 
 def _of_view(plan: Any, values: tuple, args: Any) -> list:
@@ -229,14 +239,17 @@ class Case:
 
     Attributes:
         static: {argument: value}. needs: the names of the inputs that get a gradient. grad: that of the first
-            differentiable result.
+            differentiable result. grads: those of all results, None where there is none.
     """
 
-    def __init__(self, plan: Any, values: tuple) -> None:
-        self.plan, self.op = plan, plan.op.declaration
-        n = len(plan.inputs) + len(plan.outputs)
-        self.saved = dict(zip(plan.names, values[:n], strict=False))
+    def __init__(self, plan: Any, values: tuple, node: Any = None, absent: Collection[int] = ()) -> None:
+        self.plan, self.op, self.node = plan, plan.op.declaration, node
+        n, results = len(plan.inputs) + len(plan.outputs), results_of(self.op, len(plan.outs))
+        names = *plan.names[: len(plan.inputs)], *[results[i] for i in plan.outputs]
+        self.saved = dict(zip(names, values[:n], strict=False))
         self.grad = values[n] if values else None
+        given = {i: g for i, g in zip(plan.diff, values[n:], strict=False) if i not in absent}
+        self.grads = [given.get(i) for i in range(len(plan.outs))]
         self.static = dict(zip([a.name for a in self.op.static], plan.static, strict=False))
         self.positions = {a.name: i for i, a in enumerate(self.op.dynamic)}
         self.needs = [self.op.dynamic[i].name for i in plan.fulfilled()]
@@ -260,17 +273,30 @@ class Case:
         return function(**{n: self._fact(n) for n in parameters(function)})
 
     def _fact(self, name: str) -> Any:
-        if name == "grad":
-            return self.grad
+        if name in ("grad", "grads", "needs"):
+            return getattr(self, name)
+        if name.endswith("_by_columns"):
+            return by_columns(self.node, self.positions[name.removesuffix("_by_columns")])
         return self.plan.avals[self.positions[name[:-5]]] if name.endswith("_aval") else self[name]
 
     def run(self, function: Callable) -> list:
         """What a formula gives, as aten calls."""
         facts = {n: self._fact(n) for n in parameters(function)}
+        if "grads" in facts:
+            facts |= {f"grads{i}": g for i, g in enumerate(facts.pop("grads"))}
         tensors = [n for n, fact in facts.items() if isinstance(fact, Tensor)]
         avals = [ShapeDtypeStruct(tuple(facts[n].shape), facts[n].dtype.np) for n in tensors]
-        closed = named_trace(lambda *xs: function(**facts | dict(zip(tensors, xs, strict=True))), *avals)
-        return [whole(x) for x in run(closed, [facts[n] for n in tensors])]
+
+        def formula(*xs: Any) -> Any:
+            have = facts | dict(zip(tensors, xs, strict=True))
+            listed = [have.pop(f"grads{i}") for i in range(len(self.grads)) if f"grads{i}" in have]
+            got = function(**have, **({"grads": listed} if listed else {}))
+            there[:] = [x is not None for x in got] if isinstance(got, tuple) else [True]
+            return got
+
+        there: list[bool] = []  # which gradients there are: others are not wanted
+        found = iter(run(named_trace(formula, *avals), [facts[n] for n in tensors]))
+        return [whole(next(found)) if yes else None for yes in there]
 
     def unseen(self, function: Callable) -> Any:
         """What a function of the arguments gives; no mode sees it computed."""
@@ -299,6 +325,8 @@ def _argument(name: str, sources: dict, names: list, c: Case) -> Any:
     source = sources.get(name, name)
     if callable(source):
         return c.unseen(source)
+    if isinstance(source, str) and source.startswith("detached "):  # a result that PyTorch differentiates, too
+        return redispatch(_aten.detach.default, c[source.removeprefix("detached ")])
     if isinstance(source, str) and source.endswith(".dtype"):
         return c[source.removesuffix(".dtype")].dtype
     if not isinstance(source, str):
@@ -405,4 +433,5 @@ def opaque(op: Any, n: int, alone: list[bool]) -> OpOverload:
 
 lower.DERIVED.append(derived)
 lower.GRADIENTS.append((known, gradients))
+lower.NAMED.append(named)
 lower.MULTIPLIES.append(multiplies)

@@ -219,6 +219,11 @@ def _arguments(node: OpNode, grads: list) -> tuple:
     return tuple(values)
 
 
+def _missing(node: OpNode, grads: list) -> list[int]:
+    """The results of a node that have got no gradient."""
+    return [i for i in node.plan.diff if grads[i] is None]
+
+
 def _absent(out: Any, grads: list) -> Tensor:
     zeros = absent(out, grads)
     return zeros if state.trace is None or type(zeros) is not Tensor else state.trace.known(zeros)
@@ -234,7 +239,7 @@ def _by_formula(node: OpNode, grads: list) -> list | None:
         return None
     grad, state.grad = state.grad, False
     try:
-        return gradients(plan, _arguments(node, grads), given)
+        return gradients(plan, _arguments(node, grads), given, node, _missing(node, grads))
     finally:
         state.grad = grad
 
@@ -288,7 +293,8 @@ class CastTask(engine._Task):
         if not self.create:
             got = _by_formula(node, grads)
         else:
-            got = GRADIENTS[0][1](node.plan, _arguments(node, grads), getattr(node, "given", None))
+            given = getattr(node, "given", None)
+            got = GRADIENTS[0][1](node.plan, _arguments(node, grads), given, node, _missing(node, grads))
         if got is None:
             return None
         got = [g.compute() if isinstance(g, Later) else g for g in got]

@@ -170,15 +170,16 @@ def _flash(
     query: Any, key: Any, value: Any, dropout_p: float = 0.0, is_causal: bool = False, *, attn_mask: Any = None,
     scale: Any = None,
 ) -> Any:  # fmt: skip
-    factor = query.shape[-1] ** -0.5 if scale is None else scale
-    scores = (query @ key.transpose(-2, -1)) * factor
+    factor, shared = query.shape[-1] ** -0.5 if scale is None else scale, key.shape[1] != query.shape[1]
+    keys = key.repeat_interleave(query.shape[1] // key.shape[1], 1) if shared else key
+    scores = (query @ keys.transpose(-2, -1)) * factor
     if is_causal:
         allowed = query.new_ones(scores.shape[-2:]).tril().bool()
         scores = scores.masked_fill(~allowed, float("-inf"))
     if attn_mask is not None:
         scores = scores + attn_mask if attn_mask.is_floating_point() else scores.masked_fill(~attn_mask, float("-inf"))
     out = _op(
-        "_scaled_dot_product_attention", (query, key, value, attn_mask, None, dropout_p, scale), (is_causal, False)
+        "_scaled_dot_product_attention", (query, key, value, attn_mask, None, dropout_p, scale), (is_causal, shared)
     )
     if out.shape == query.shape:  # in the memory order of the query, as PyTorch's kernel gives it
         out = FUNCTIONS["empty_like"](query).copy_(out)

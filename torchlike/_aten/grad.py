@@ -235,5 +235,6 @@ def flash_backward(
     attn_mask: Any = None, scale: Any = None,
 ) -> Any:  # fmt: skip
     inputs = query, key, value, attn_mask, None, dropout_p, scale
-    got = _vjp("_scaled_dot_product_attention", inputs, (is_causal, False), (0, 1, 2), (grad,))
+    shared = key.shape[1] != query.shape[1]
+    got = _vjp("_scaled_dot_product_attention", inputs, (is_causal, shared), (0, 1, 2), (grad,))
     return tuple(map(by_position, got))

@@ -24,12 +24,15 @@ from torchlike._decl.op import Inplace, Op
 # {full name of a declared operator: function(*arguments) -> results} where it is several calls or another one, and
 # which ones depends on what only tensors have: strides, history, the cells that a call writes to.
 LOWERED: dict[str, Callable] = {}
+SCALAR = "scalar"  # of nodes: whether the call was the overload for a number, not that for a tensor
 # What shows a derived kernel: (kernel, inputs) -> results. Installed by the backward half.
 DERIVED: list[Callable] = []
 # What shows a view over a mapped axis: (view, tensor, layout of the result, example, arguments) -> result or None.
 MAPPED_VIEWS: list[Callable] = []
 # What shows the gradients of a plan, and whether it can: (plan, values, arguments of a view), (plan, arguments).
 GRADIENTS: list[tuple[Callable, Callable]] = []
+# The derivative of a plan in PyTorch's words, None where the declaration has none for all that is wanted.
+NAMED: list[Callable] = []
 # Whether the formula of a plan multiplies matrices of float32.
 MULTIPLIES: list[Callable] = []
 _aten = ops.aten
@@ -60,6 +63,8 @@ def redispatch(func: OpOverload, *args: Any, **kwargs: Any) -> Any:
     out = invoke(func, *normalised(func, args, kwargs))
     if func.is_view and not in_handler() and func is not ops.aten.detach.default:
         _tie(args[0], out)
+    if func._overloadname == "Scalar" and not state.dispatch_modes and isinstance(out, Tensor) and out._edge:
+        out._edge[0]._extra(SCALAR, lambda: True)  # its derivative is one with a number, too
     return out
 
 
@@ -104,6 +109,14 @@ class _Calls:
         new = redispatch(_aten.empty.memory_format, [len(numbers)], **options)
         write(new, np.asarray(numbers, like.dtype.np))
         return new
+
+    def unrecorded(self, name: str, *args: Any) -> Any:
+        """A call of which autograd learns nothing."""
+        grad, state.grad = state.grad, False
+        try:
+            return self[name](*args)
+        finally:
+            state.grad = grad
 
     def kept(self, result: Tensor, *inputs: Tensor) -> Tensor:
         """A result on the way, which PyTorch's node of it saves: that copy is detached."""

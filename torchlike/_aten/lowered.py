@@ -21,6 +21,7 @@ from torchlike._core.tensor.mutation import write
 from torchlike._core.tensor.tensor import Tensor, contiguous_format, strided, value_of
 from torchlike._decl.op import REGISTRY
 from torchlike._executor.immediate import zeros
+from torchlike._ops._composed_sums import repeat_interleave
 from torchlike._ops.random import SELU_BOUND
 
 _aten = ops.aten
@@ -76,6 +77,8 @@ def matmul(self: Any, other: Any) -> Any:
             folded = redispatch(_aten.transpose.int, other, -2, -1) if b > 1 else other
         if small.requires_grad or viewable(folded, [math.prod(folded.shape[:-1]), folded.shape[-1]]):
             return _folded(folded, small, transposed)
+    elif folded is other:
+        redispatch(_aten.transpose.int, other, -2, -1)  # which PyTorch looks at
     return _batched(self, other)
 
 
@@ -106,16 +109,16 @@ def _folded(t: Any, small: Any, transposed: bool) -> Any:
 def _batched(self: Any, other: Any) -> Any:
     """A product of stacks of matrices, whose stack dimensions broadcast."""
     vector = [t.ndim == 1 for t in (self, other)]
-    a = redispatch(_aten.unsqueeze.default, self, 0) if vector[0] else self
     b = redispatch(_aten.unsqueeze.default, other, 1) if vector[1] else other
-    batch = _broadcast(a.shape[:-2], b.shape[:-2])
+    rows = 1 if vector[0] else self.shape[-2]
+    batch = _broadcast(self.shape[:-2], b.shape[:-2])
     count = math.prod(batch)
     stacks = []
-    for t in (a, b):
-        t = redispatch(_aten.expand.default, t, [*batch, *t.shape[-2:]])
+    for t, size in ((self, [rows, self.shape[-1]]), (b, b.shape[-2:])):
+        t = redispatch(_aten.expand.default, t, [*batch, *size])
         stacks.append(CALLS.reshaped(t, [count, *t.shape[-2:]]))
     out = redispatch(_aten.bmm.default, *stacks)
-    shape = [*batch, *([] if vector[0] else [a.shape[-2]]), *([] if vector[1] else [b.shape[-1]])]
+    shape = [*batch, *([] if vector[0] else [rows]), *([] if vector[1] else [b.shape[-1]])]
     return redispatch(_aten._unsafe_view.default, out, shape)
 
 
@@ -299,8 +302,13 @@ def _causal(query: Any, shape: list) -> Any:
     """What is added to the scores: 0 up to the diagonal, -inf beyond."""
     options = {"layout": strided, "device": query.device}
     allowed = redispatch(_aten.ones.default, shape, dtype=dtypes.bool, **options)
-    allowed = redispatch(_aten.tril.default, allowed)
+    return _added(query, redispatch(_aten.tril.default, allowed))
+
+
+def _added(query: Any, allowed: Any) -> Any:
+    """What is added to the scores for a mask: 0 where it allows, else -inf."""
     minus = redispatch(_aten.scalar_tensor.default, -math.inf, dtype=query.dtype, device=query.device)
+    options = {"layout": strided, "device": query.device}
     none = redispatch(_aten.scalar_tensor.default, 0.0, dtype=query.dtype, **options)
     return redispatch(_aten.where.self, allowed, none, minus)
 
@@ -309,30 +317,35 @@ def _causal(query: Any, shape: list) -> Any:
 def attention(
     query: Any, key: Any, value: Any, mask: Any, words: Any, p: float, causal: bool, scale: Any, gqa: bool
 ) -> Any:
-    if words is not None or gqa or (mask is not None and mask.requires_grad):
+    if words is not None:
         op = REGISTRY["_scaled_dot_product_attention"]
         inputs = (query, key, value, mask, words, p, scale)
         own = getattr(ops.torchlike, op.schema.name).default
         compute = lambda *_: call(op, inputs, (causal, gqa))  # noqa: E731
         return invoke_with(compute, own, (query, key, value, mask, p, causal, scale, gqa), {})
-    if query.ndim == 4 and query.shape[-1] == value.shape[-1] and query.numel() and key.numel():
+    given = mask is not None and mask.requires_grad
+    if query.ndim == 4 and query.shape[-1] == value.shape[-1] and query.numel() and key.numel() and not given:
         func = _aten._scaled_dot_product_flash_attention_for_cpu.default
         out = redispatch(func, query, key, value, p, causal, attn_mask=mask, scale=scale)[0]
         return CALLS.kept(out, query, key, value)
+    if mask is not None and mask.dtype is dtypes.bool:
+        mask = _added(query, mask)
+    inputs = [t for t in (query, key, value, mask) if t is not None]
     factor = math.sqrt(scale if scale is not None else 1 / math.sqrt(query.shape[-1]))
     query = _scaled(query, factor)
+    if gqa:
+        key, value = (repeat_interleave(CALLS, t, query.shape[-3] // t.shape[-3], -3) for t in (key, value))
     if causal:
         mask = _causal(query, [query.shape[-2], key.shape[-2]])
     key = _scaled(redispatch(_aten.transpose.int, key, -2, -1), factor)
     scores = matmul(query, key)
     if mask is not None:
-        minus = scores.new_full((), -math.inf) if mask.dtype is dtypes.bool else None
-        scores = (
-            redispatch(_aten.add.Tensor, scores, mask)
-            if minus is None
-            else redispatch(_aten.where.self, mask, scores, minus)
-        )
-    return matmul(redispatch(_aten._safe_softmax.default, scores, -1), value)
+        scores = redispatch(_aten.add.Tensor, scores, mask)
+    weights = redispatch(_aten._safe_softmax.default, scores, -1)
+    return matmul(CALLS.kept(weights, *inputs), value)
+
+
+attention.__dict__["recorded"] = True
 
 
 @lowers("_embedding_bag")

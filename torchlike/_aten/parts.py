@@ -30,7 +30,7 @@ def of(node: Any, grads: list) -> _Pairs | None:
     if not isinstance(op, Op) or isinstance(op, ViewOp) or plan.refuses or state.trace is not None or state.levels:
         return None
     compose = lower.composition(op)
-    if compose is None or op.backward is not None or getattr(node, "given", None) is not None or not _told(plan):
+    if compose is None or getattr(node, "given", None) is not None or not _told(plan) or lower.NAMED[0](plan):
         return None
     inputs = _inputs(node, grads)
     if any(layer.has_dispatch(type(x)) for x in inputs):
@@ -43,7 +43,7 @@ def of(node: Any, grads: list) -> _Pairs | None:
     outs = list(out) if isinstance(out, list | tuple) else [out]
     pairs = [(outs[i]._edge, grads[i]) for i in plan.diff if _fits(outs, i, plan)]
     found = [(edge, grad) for edge, grad in pairs if edge is not None]
-    return found if len(pairs) == len(plan.diff) and not _same(found, node) else None
+    return found if found and len(pairs) == len(plan.diff) and not _same(found, node) else None
 
 
 def _told(plan: Any) -> bool:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from torchlike._aten import packets
+from torchlike._aten import lazy, packets
 from torchlike._aten.packets import OpOverload
 from torchlike._base import state as flags
 from torchlike._base.state import below_autograd, handler, is_grad_enabled, state
@@ -133,6 +133,11 @@ def invoke(func: OpOverload, args: tuple, kwargs: dict) -> Any:
     overloaded = handlers((*args, *kwargs.values()))
     if not modes and not overloaded:
         return kernel(func, args, kwargs)
+    eager = lazy.copied(func, args, kwargs, lambda t: invoke(packets.ops.aten.clone.default, (t,), {}))
+    if eager is not None:
+        args, kwargs, copies = eager
+        write = lambda t, source: invoke(packets.ops.aten.copy_.default, (t, source), {})  # noqa: E731
+        return lazy.written(func, copies, invoke(func, args, kwargs), write)
     types = tuple([type(t) for t in overloaded])
     _pending.depth += 1
     autocast = state.active & flags.AUTOCAST

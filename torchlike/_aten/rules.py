@@ -56,7 +56,7 @@ def _word(eqn: Any, *values: Any) -> list:
     if kwargs.pop("options", False):
         kwargs = {"dtype": args[0].dtype, "layout": strided, "device": args[0].device}
     out = redispatch(getattr(getattr(_aten, name), overload or "default"), *args, **kwargs)
-    return list(out) if isinstance(out, list | tuple) else [out]
+    return [t for t in out if t is not None] if isinstance(out, list | tuple) else [out]
 
 
 # -- element by element ----------------------------------------------------------------------------------------------

@@ -432,10 +432,10 @@ def _kept(kernel: Kernel, wanted: Indices, n_outs: int) -> tuple[set[int], Indic
     for i, a in enumerate(op.dynamic):
         if not op.lists and (not a.is_tensor or marks.get(a.name) == "!" or marks.get(a.name) == "?" and i in wanted):
             inputs.add(i)
-    return inputs, tuple(i for i, n in enumerate(_results(op, n_outs)) if n in marks) if marks else ()
+    return inputs, tuple(i for i, n in enumerate(results_of(op, n_outs)) if n in marks) if marks else ()
 
 
-def _results(op: Op, n: int) -> tuple[str, ...]:
+def results_of(op: Op, n: int) -> tuple[str, ...]:
     """The names of the results in formulas and ``_saved_<name>``."""
     return op.result_names or ("result", *(f"result{i}" for i in range(1, n)))
 
@@ -477,7 +477,7 @@ def formula_plan(op: Op, static: Static, avals: Avals, wanted: Indices, kernel: 
     asked = {p for _, f in chosen for p in f.__code__.co_varnames[: f.__code__.co_argcount]}
     kept, shown = _kept(op, wanted, len(outs))
     inputs = tuple(i for i, n in owner.items() if (n in asked or i in kept) and avals[i] is not None)
-    result_names = _results(op, len(outs))
+    result_names = results_of(op, len(outs))
     outputs = tuple(i for i, n in enumerate(result_names) if n in asked or i in shown)
     names = _names(kernel, inputs) + tuple(result_names[i] for i in outputs)
     fixed = op.group(avals, static[len(op.static)] if op.lists else None)

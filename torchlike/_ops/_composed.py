@@ -229,6 +229,11 @@ def vecdot(aten: Any, x: Any, y: Any, dim: int) -> Any:
     return aten["sum.dim_IntList"](aten["mul.Tensor"](x, y), [dim])
 
 
+def normalize(aten: Any, self: Any, dim: int, eps: float) -> Any:
+    length = aten.clamp_min(aten.linalg_vector_norm(self, 2, [dim], True), eps)
+    return aten["div.Tensor"](self, aten.expand(length, [*self.shape]))
+
+
 def cosine_similarity(aten: Any, x1: Any, x2: Any, dim: int, eps: float) -> Any:
     shape = [*broadcast_shapes(tuple(x1.shape), tuple(x2.shape))]
     x1, x2 = (x if [*x.shape] == shape else aten.expand(x, shape) for x in (x1, x2))
@@ -236,7 +241,7 @@ def cosine_similarity(aten: Any, x1: Any, x2: Any, dim: int, eps: float) -> Any:
     for x in (x1, x2):
         lengths.append(aten.clone(aten.linalg_vector_norm(x, 2, [dim], True)))
     least = aten.scalar_tensor(eps, dtype=lengths[0].dtype, device=x1.device, pin_memory=False)
-    lengths = [aten["clamp_min_.Tensor"](n, least) for n in lengths]
+    lengths = [aten.unrecorded("clamp_min_.Tensor", n, least) for n in lengths]
     first, second = (aten["div.Tensor"](x, n) for x, n in zip((x1, x2), lengths, strict=True))
     return aten["sum.dim_IntList"](aten["mul.Tensor"](first, second), [dim])
 

@@ -351,7 +351,7 @@ def gaussian_nll_loss(aten: Any, input: Any, target: Any, var: Any, eps: float) 
     negative = aten.any(aten["lt.Scalar"](var, 0))
     if not var.is_meta and aten._local_scalar_dense(negative):
         raise ValueError("var has negative entry/entries; gaussian_nll_loss takes variances")
-    var = aten.clamp_(aten.clone(var), eps)
+    var = aten.unrecorded("clamp_", aten.clone(var), eps)
     logarithm = aten.log(var)
     squares = aten["pow.Tensor_Scalar"](aten["sub.Tensor"](input, target), 2)
     losses = aten["add.Tensor"](logarithm, aten["div.Tensor"](squares, var))

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from torchlike._base.dtypes import from_np
-from torchlike._decl.words import aten, spelled, unseen
+from torchlike._decl.words import aten, later, spelled, unseen
 from torchlike._ops._elementwise import conj
 
 
@@ -186,6 +186,55 @@ def quotient(mode):
     return {"self": (lambda grad: grad, {}), "other": (other, {})}
 
 
+def copysign(grad, self, result):
+    unit = result / self
+    return grad * aten["masked_fill_.Scalar"](unit, self == 0, 0)
+
+
+COPYSIGN = {
+    "other": (lambda grad, other_aval: aten.zeros([*other_aval.shape], grad), {}),
+    "self": (copysign, {}),
+}
+
+
+def _moved(grad, self, other):
+    there = self != other
+    return aten["where.self"](there, grad, _zero(grad))
+
+
+NEXTAFTER = {"other": (lambda grad, other_aval: aten.zeros([*other_aval.shape], grad), {}), "self": (_moved, {})}
+
+
+def _of_polar(grad, result):
+    grad = conj(grad)
+    to_abs = jnp.real(grad * aten.sgn(result))
+    return to_abs, jnp.real(grad * aten["mul.Scalar"](result, 1j))
+
+
+POLAR = {"abs, angle": (_of_polar, {})}
+
+
+def times_log(name, edge, shift):
+    """Of ``self * log(other + shift)``, where ``name`` computes it: of tensors."""
+
+    def to_self(grad, self, other):
+        slope = aten[name](grad, other)
+        out = other <= edge
+        still = aten["bitwise_and.Tensor"](self == 0, out)
+        return without(slope, still)
+
+    def to_other(grad, self, other):
+        divisor = other + shift if shift else other
+        return grad * self / divisor
+
+    return {"other": (to_other, {}), "self": (to_self, {})}
+
+
+def finite(grad, self):
+    inside = aten.abs(self) != np.inf
+    return grad * aten["mul.Tensor"](self == self, inside)
+
+
 def pow_base(grad, self, exponent):
     slope = grad * conj(exponent * aten["pow.Tensor_Tensor"](self, exponent - 1))
     zero = _zero(slope)
@@ -210,6 +259,14 @@ def pow_of_number(grad, self, exponent, result):
 def shaped(name, like, *args, **kwargs):
     """A call of an operator that is no declared one, with a result as ``like``."""
     return spelled(name, lambda *_, **__: jnp.zeros(like.shape, like.dtype), *args, **kwargs)
+
+
+def shaped_each(name, likes, *args):
+    """As :func:`shaped`, of several results, of which those are None that have no ``like``."""
+    there = [like for like in likes if like is not None]
+    got = spelled(name, lambda *_: tuple([jnp.zeros(t.shape, t.dtype) for t in there]), *args)
+    found = iter(got if isinstance(got, tuple) else (got,))
+    return [None if like is None else next(found) for like in likes]
 
 
 def _turned(x):
@@ -244,6 +301,22 @@ def _kept(grad, condition):
     return aten["where.self"](condition(), grad, zero)
 
 
+def _limits(grad, self, min, max):
+    zero = _zero(grad)
+    low = aten.logical_and(self < min, min < max)
+    low = aten["where.self"](low, grad, zero)
+    high = aten.logical_or(self > max, max < min)
+    return low, aten["where.self"](high, grad, zero)
+
+
+def _within(grad, self, min, max):
+    zero = _zero(grad)
+    above = self >= min
+    return aten["where.self"](aten.logical_and(above, self <= max), grad, zero)
+
+
+_BOTH = {"when": lambda min_aval, max_aval: min_aval is not None and max_aval is not None}
+CLAMP = {"min, max": (_limits, _BOTH), "self": (_within, _BOTH)}
 CLAMP_MIN = {
     "min": (lambda grad, self, min: _kept(grad, lambda: self < min), {}),
     "self": (lambda grad, self, min: _kept(grad, lambda: self >= min), {}),
@@ -254,14 +327,14 @@ CLAMP_MAX = {
 }
 
 
-def _times(x, number):
+def times(x, number):
     return x if number == 1 else x * number
 
 
 ADDR = {
-    "vec1": (lambda grad, vec2, alpha: _times(aten.mv(grad, vec2), alpha), {}),
-    "vec2": (lambda grad, vec1, alpha: _times(aten.mv(aten.t(grad), vec1), alpha), {}),
-    "self": (lambda grad, beta: _times(grad, beta), {}),
+    "vec1": (lambda grad, vec2, alpha: times(aten.mv(grad, vec2), alpha), {}),
+    "vec2": (lambda grad, vec1, alpha: times(aten.mv(aten.t(grad), vec1), alpha), {}),
+    "self": (lambda grad, beta: times(grad, beta), {}),
 }
 
 
@@ -281,6 +354,22 @@ ADDCDIV = {
 # -- reductions ------------------------------------------------------------------------------------------
 
 
+def _prelu(grad, self, weight, needs):
+    shape = [1, weight.size][2 - min(self.ndim, 2) :] + [1] * (self.ndim - 2)
+    slopes = unseen(lambda w: w.reshape(shape), weight)
+    first, second = shaped_each("_prelu_kernel_backward", (grad, grad), grad, self, slopes)
+    dims = [i for i, n in enumerate(shape) if n == 1]
+    if "weight" not in needs:
+        return first, None
+    second = aten["sum.dim_IntList"](second, dims, True) if dims else second
+    if [*weight.shape] != shape:
+        second = later(lambda t: aten.view(t, [*weight.shape]), second)
+    return first if "self" in needs else None, second
+
+
+PRELU = {"self, weight": (_prelu, {})}
+
+
 def softmin(grad, result, dim):
     return -shaped("_softmax_backward_data", grad, grad, result, dim, from_np(result.dtype))
 
@@ -291,6 +380,51 @@ def nansum(grad, self, dim, keepdim):
     for d in dims:
         grad = aten.unsqueeze(grad, d)
     return aten.expand(grad, [*self.shape]) * there
+
+
+def spread_mean(grad, shape, count):
+    """Of a mean, whose gradient has the reduced dimensions as 1 where it has not fewer."""
+    return aten.expand(grad, [*shape]) / count
+
+
+def running_product(grad, self, result, dim):
+    """Before the first 0 by division, at the first 0 by the product of the others, 0 after it."""
+    if not self.ndim or not self.size:
+        return grad
+    plain, self, result = self, conj(self), conj(result)
+    weighted = result * grad
+    zero = plain == 0
+    none = aten.zeros([*self.shape], grad)
+    return _after_zeros(grad, self, result, dim, weighted, aten.cumsum(zero, dim), none)
+
+
+def _after_zeros(grad, self, result, dim, weighted, zeros, none):
+    before = zeros == 0
+    summed = aten.flip(without(weighted, aten.bitwise_not(before)), [dim])
+    summed = aten.flip(aten.cumsum(summed, dim), [dim])
+    usual = aten["where.self"](before, summed / self, none)
+    since = zeros == 1
+    place = spelled("max.dim", lambda x, dim, keep: (x, jnp.argmax(x, dim, keepdims=keep)), since, dim, True)[1]
+    first = spelled("scatter_.value", lambda x, *_: x, aten.zeros_like(since), dim, place, 1)
+    first = aten.logical_and_(first, since)
+    since = spelled("bitwise_and_.Tensor", lambda x, y: x, since, aten.bitwise_not(first))
+    rest = aten.cumprod(aten["masked_fill.Scalar"](self, aten.bitwise_not(since), 1), dim)
+    mine = without(grad, zeros != 1)
+    last = aten.relu_(place - 1)
+    last = aten.gather(result, dim, last)
+    last = aten["masked_fill_.Scalar"](last, place == 0, 1)
+    at_zero = aten["sum.dim_IntList"](rest * mine, [dim], True) * last
+    return aten["where.self"](first, at_zero, usual)
+
+
+def trace(grad, self_aval):
+    rows, columns = self_aval.shape
+    n = rows * columns
+    blank = aten.zeros([n], grad)
+    step, stop = columns + 1, min(rows, columns) * (columns + 1)
+    long = from_np(np.dtype("int64"))
+    at = spelled("arange.start_step", lambda *at, dtype: jnp.arange(*at), 0, stop, step, dtype=long)
+    return aten.view(aten["index_fill.int_Tensor"](blank, 0, at, grad), [rows, columns])
 
 
 def _others(grad, x, dim):
@@ -339,25 +473,31 @@ MASKED_SCATTER = {
 }
 
 
+def _put(grad, index, source_aval, accumulate):
+    if accumulate:
+        return grad
+    return aten.put(grad, index, aten.zeros([*source_aval.shape], grad))
+
+
+PUT = {
+    "self": (_put, {}),
+    "source": (lambda grad, index, source_aval: aten.view(aten.take(grad, index), [*source_aval.shape]), {}),
+}
+
+
+def unpooled(grad, indices, output_size):
+    """The gradients at places that were told for each channel."""
+    lead = [*indices.shape[: indices.ndim - len(output_size)]]
+    places = aten.view(indices, [*lead, -1])
+    rows = aten.view(grad, [*lead, -1])
+    return aten.view(aten.gather(rows, -1, places), [*indices.shape])
+
+
 def running_extreme(grad, self_aval, indices, dim):
     return aten.scatter_add(aten.zeros([*self_aval.shape], grad), dim, indices, grad)
 
 
 # -- matrices, transforms --------------------------------------------------------------------------------
-
-
-def _solve(grad, A, result, left):
-    vector = result.ndim == A.ndim - 1
-    factors, pivots = (unseen(lambda a, i=i: aten.linalg_lu_factor(a)[i], A) for i in (0, 1))
-    grad = aten.unsqueeze(grad, grad.ndim) if vector else grad
-    to_b = aten.linalg_lu_solve(factors, pivots, grad, left=left, adjoint=True)
-    result = aten.unsqueeze(result, result.ndim) if vector else result
-    turned = conj(aten["transpose.int"](result, result.ndim - 2, result.ndim - 1))
-    to_a = -(aten.mm(to_b, turned) if left else aten.mm(turned, to_b))
-    return to_a, aten["squeeze.dim"](to_b, to_b.ndim - 1) if vector else to_b
-
-
-SOLVE = {"A, B": (_solve, {"when": lambda A_aval, B_aval: len(A_aval.shape) == 2 >= len(B_aval.shape)})}
 
 
 def r2c(grad, self_aval, dim, normalization, onesided):
@@ -378,4 +518,4 @@ def c2r(grad, dim, normalization):
     return half
 
 
-__all__ = ["less", "over", "square", "without"]
+__all__ = ["less", "over", "square", "times", "without"]

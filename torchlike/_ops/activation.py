@@ -386,7 +386,7 @@ def _prelu_back(grad, self, weight):
 
 
 @op("prelu(Tensor self, Tensor weight) -> Tensor", aten={"out": None, "calls": _composed.prelu}, strides=True,
-    vjp={"self, weight": _prelu_back}, node="PreluKernelBackward",
+    vjp={"self, weight": _prelu_back}, node="PreluKernelBackward", backward=_derivatives.PRELU,
     jvp={"self": lambda dot, self, weight: jnp.where(self >= 0, dot, dot * _prelu_weight(self, weight)),
          "weight": lambda dot, self, weight: jnp.where(self >= 0, 0, self * _prelu_weight(self, dot))},
          autocast="lower_precision_fp")  # fmt: skip

@@ -122,17 +122,19 @@ def _repeat_heads(query, x):
     return jnp.repeat(x, query.shape[-3] // x.shape[-3], axis=-3)
 
 
-def _is_flash(query_aval, value_aval, words_aval, enable_gqa):
+def _is_flash(query_aval, value_aval, words_aval):
     """Whether PyTorch computes it by the operator for a CPU, which has a backward of its own."""
     q, v = query_aval.shape, value_aval.shape
-    return words_aval is None and not enable_gqa and len(q) == 4 and q[-1] == v[-1]
+    return words_aval is None and len(q) == 4 and q[-1] == v[-1]
 
 
-def _flash_backward(grad, query, key, value, attn_mask, is_causal, scale):
+def _flash_backward(grad, query, key, value, attn_mask, is_causal, scale, enable_gqa):
     number = 1 / math.sqrt(max(query.shape[-1], 1)) if scale is None else scale
 
     def forward(query, key, value, *mask):
         masks = [*mask, *([_causal(query.shape[-2], key.shape[-2])] if is_causal else [])]
+        if enable_gqa:
+            key, value = _repeat_heads(query, key), _repeat_heads(query, value)
         return attend(query, key, value, masks, number, None, 0.0)[0]
 
     def backward(grad, query, key, value, *_, attn_mask, **__):

@@ -10,7 +10,7 @@ from torchlike._base import result_layouts
 from torchlike._base.dims import demand_countable
 from torchlike._base.dtypes import from_np, int64
 from torchlike._decl.op import op
-from torchlike._ops import _composed
+from torchlike._ops import _composed, _derivatives
 from torchlike._ops._elementwise import demand, direction, wide
 from torchlike._ops._resample import mean_table, resample
 from torchlike._ops.pool import Windows, batched
@@ -300,6 +300,7 @@ def _max_unpool_backward(grad, self_aval, indices, output_size):
     node=lambda output_size: f"MaxUnpool{len(output_size)}DBackward" if len(output_size) > 1 else "SqueezeBackward1",
     aten={"own": True, "calls": _composed.max_unpool},
     check=_check_unpool, layout=result_layouts.unpooled, vjp={"self": _max_unpool_backward}, autocast={"cpu": "fp32"},
+    backward=_derivatives.unpooled,
     jvp={"self": lambda dot, indices, output_size: _unpooled(dot, indices, output_size)})  # fmt: skip
 def max_unpool(self, indices, output_size):
     """Zeros of ``output_size`` with the input's elements at their flat positions."""

@@ -174,6 +174,7 @@ copysign = pointwise(
         "self": _copysign_grad,
         "other": lambda grad: jnp.zeros_like(grad),
     },
+    backward=_derivatives.COPYSIGN,
 )(_copysign)
 copysign_scalar = pointwise(
     "copysign.Scalar(Tensor self, Scalar other) -> Tensor",
@@ -182,6 +183,7 @@ copysign_scalar = pointwise(
     numbers="",
     node="CopysignBackward1",
     vjp={"self": _copysign_grad},
+    backward=_derivatives.copysign,
 )(_copysign)
 
 
@@ -193,6 +195,7 @@ copysign_scalar = pointwise(
         "self": lambda grad, self, other: jnp.where(self == other, 0, grad),
         "other": lambda grad: jnp.zeros_like(grad),
     },
+    backward=_derivatives.NEXTAFTER,
 )
 def nextafter(self, other):
     """The next representable number after ``input`` towards ``other``."""
@@ -327,7 +330,7 @@ def _times_log_family(name, log, edge, shift, nodes, overloads, variants, doc):
 
     def wrt_self(grad, self, other):
         still = (self == 0) & (other <= edge)
-        return jnp.where(still, 0, grad * log(jnp.where(still, 1, other)))
+        return jnp.where(still, 0, _times_log(grad, other, log))
 
     def wrt_other(grad, self, other):
         return grad * self / (other + shift if shift else other)
@@ -337,6 +340,7 @@ def _times_log_family(name, log, edge, shift, nodes, overloads, variants, doc):
     found = []
     for (x, y), node, overload in zip(types, nodes, overloads, strict=True):
         formulas = {n: f for n, f, t in (("self", wrt_self, x), ("other", wrt_other, y)) if t == "Tensor"}
+        shown = _derivatives.times_log(name + overload, edge, shift) if (x, y) == types[0] else None
         form = variants if x == "Tensor" else variants.replace("method", "").replace("inplace", "")
         found.append(
             op(
@@ -348,6 +352,7 @@ def _times_log_family(name, log, edge, shift, nodes, overloads, variants, doc):
                 node=node,
                 strides=True,
                 vjp=formulas,
+                backward=shown,
             )(kernel)
         )
     return found
@@ -425,6 +430,7 @@ def complex_(real, imag):
         "abs": lambda grad, result: jnp.real(jnp.conj(grad) * direction(result)),
         "angle": lambda grad, result: jnp.real(jnp.conj(grad) * result * 1j),
     },
+    backward=_derivatives.POLAR,
     autocast={"cpu": "fp32"},
 )
 def polar(abs, angle):

@@ -26,11 +26,25 @@ def _outside_classes(name, self, target, lowest):
     return jnp.any(bad), lambda: RuntimeError(f"{name}: target is out of range: classes are 0 to {classes - 1}")
 
 
+def _targets(self, target):
+    """1 at the classes that are listed up to the first -1."""
+    x, _ = _rows("multilabel_margin_loss", self)
+    t = target.reshape(x.shape)
+    listed = jnp.cumprod(t >= 0, -1).astype(bool)
+    hit = (t[:, :, None] == lax.broadcasted_iota(t.dtype, x.shape, 1)[:, None, :]) & listed[:, :, None]
+    return jnp.any(hit, 1).astype(self.dtype).reshape(target.shape)
+
+
 @op(
     "multilabel_margin_loss(Tensor self, Tensor target, int reduction=1) -> Tensor",
     aten={"out": "out", "calls": _composed_sums.multilabel_margin_loss},
     variants="",
     check=lambda self, target, reduction: _outside_classes("multilabel_margin_loss", self, target, -1),
+    backward=(
+        "multilabel_margin_loss_backward(Tensor grad_output, Tensor self, Tensor target, int reduction, Tensor "
+        "is_target) -> Tensor",
+        {"is_target": _targets},
+    ),
     edges=lambda: (0,),
     autocast="fp32",
 )
@@ -63,6 +77,8 @@ def multilabel_margin_loss(self, target, reduction):
     variants="",
     check=lambda self, target, p, margin, weight, reduction: _outside_classes("multi_margin_loss", self, target, 0),
     saved="margin p reduction self target weight",
+    backward="multi_margin_loss_backward(Tensor grad_output, Tensor self, Tensor target, Scalar p, Scalar margin, "
+    "Tensor? weight=None, int reduction=1) -> Tensor",
     edges=lambda: (0,),
     autocast="fp32",
 )

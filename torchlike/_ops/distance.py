@@ -10,7 +10,7 @@ from torchlike._base.dims import broadcast_shapes
 from torchlike._base.dtypes import from_np
 from torchlike._base.promotion import promote_types
 from torchlike._decl.op import op
-from torchlike._decl.words import aten
+from torchlike._decl.words import aten, spelled
 from torchlike._ops import _composed, _derivatives
 from torchlike._ops._axes import axes_of, axis_of, cast, count, is_floating, spread, type_name
 from torchlike._ops._elementwise import direction
@@ -111,15 +111,22 @@ def _norm_vjp(grad, self, result, ord, dim, keepdim):
     if ord == 2:
         unit = self / result
         return grad * aten["masked_fill_.Scalar"](unit, result == 0, 0)
-    size = jnp.abs(self)
+    size = aten.abs(self)
+    sign = (lambda x: spelled("sgn", direction, x)) if jnp.iscomplexobj(self) else aten.sgn
     if math.isinf(ord):
-        tie = (size == result) | ((size != size) & (result != result))
-        return jnp.where(tie, direction(self) * (grad / jnp.sum(tie, axes, keepdims=True)), 0)
+        tie = aten.logical_or(size == result, aten.isnan(size))
+        share = grad / aten["sum.dim_IntList"](tie, [] if whole else [*axes], True)
+        share = share * tie
+        return sign(self) * share
     if ord < 1:
-        slope = jnp.where(self == 0, 0, direction(self) * jnp.power(size, ord - 1))
-        return slope * grad * jnp.power(result, 1 - ord)
-    slope = direction(self) * jnp.power(size, ord - 1) if ord < 2 else self * jnp.power(size, ord - 2)
-    return slope * jnp.where(result == 0, 0, grad / jnp.power(result, ord - 1))
+        slope = aten["masked_fill_.Scalar"](aten["pow_.Scalar"](size, ord - 1), self == 0, 0)
+        slope = sign(self) * slope
+        root = aten["pow.Tensor_Scalar"](result, 1 - ord)
+        return slope * grad * root
+    power = aten["pow_.Scalar"](size, ord - (1 if ord < 2 else 2))
+    slope = (sign(self) if ord < 2 else self) * power
+    share = grad / aten["pow.Tensor_Scalar"](result, ord - 1)
+    return slope * aten["masked_fill_.Scalar"](share, result == 0, 0)
 
 
 def _norm_jvp(dot, self, result, ord, dim, keepdim):
@@ -150,7 +157,8 @@ def _normalize_back(grad, self, dim, eps):
     return (grad - unit * along) / scale
 
 
-@op("_normalize(Tensor self, int dim, float eps) -> Tensor", variants="", aten=False, node="DivBackward",
+@op("_normalize(Tensor self, int dim, float eps) -> Tensor", variants="", node="DivBackward",
+    aten={"own": True, "calls": _composed.normalize},
     vjp={"self": _normalize_back}, saved="")  # fmt: skip
 def normalize(self, dim, eps):
     """The vectors along ``dim`` over their lengths, or over ``eps`` where that is larger."""

@@ -8,7 +8,8 @@ from jax import lax
 
 from torchlike._base import result_layouts
 from torchlike._decl.op import op
-from torchlike._ops import _composed, _composed_sums, _derivatives
+from torchlike._ops import _composed, _composed_sums
+from torchlike._ops import _derivatives_matrices as _derivatives
 from torchlike._ops._axes import is_floating
 from torchlike._ops._cholesky import cholesky_factor, cholesky_jvp, cholesky_vjp, reached
 from torchlike._ops._cofactors import cofactors
@@ -136,9 +137,11 @@ def _determinant(schema, variants):
     }
     saved = {f"{name}!": None, "A": name, "result!": "result"}
     facts = {"calls": _composed.det} if "out" in variants else {"out": None, "calls": _composed.det}
-    return op(schema, variants=variants, node="LinalgDetBackward", vjp={name: formula[name]}, saved=saved, aten=facts)(
-        kernel
-    )
+    backward = {"A": _derivatives.det, "self": lambda grad, self, result: _derivatives.det(grad, self, result)}[name]
+    return op(
+        schema, variants=variants, node="LinalgDetBackward", vjp={name: formula[name]}, saved=saved, aten=facts,
+        backward=backward,
+    )(kernel)  # fmt: skip
 
 
 linalg_det = _determinant("linalg_det(Tensor A) -> Tensor", "out")
@@ -155,7 +158,7 @@ def _slogdet(a):
 
 
 @op("linalg_slogdet(Tensor A) -> (Tensor sign, Tensor logabsdet)", variants="out", saved="A! sign!",
-    aten={"calls": _composed.slogdet})  # fmt: skip
+    aten={"calls": _composed.slogdet}, backward=_derivatives.slogdet)  # fmt: skip
 def linalg_slogdet(A):
     """(sign, logabsdet): the sign of the determinant and the logarithm of its magnitude.
 
@@ -168,7 +171,8 @@ def linalg_slogdet(A):
 
 @op("slogdet(Tensor self) -> (Tensor sign, Tensor logabsdet)", node="LinalgSlogdetBackward",
     aten={"calls": _composed.slogdet},
-    variants="function method out", saved={"A": "self", "sign!": "sign", "self!": None})  # fmt: skip
+    variants="function method out", saved={"A": "self", "sign!": "sign", "self!": None},
+    backward=lambda grads, self, sign: _derivatives.slogdet(grads, self, sign))  # fmt: skip
 def slogdet(self):
     """(sign, logabsdet) of the determinant; another name of ``torch.linalg.slogdet``."""
     return _slogdet(self)
@@ -262,6 +266,7 @@ def linalg_solve(A, B, left):
     nondiff=(1,),
     check=_singular_system,
     vjp={"A, B": lambda grads, A, B_aval, result, left: _solve_vjp(grads[0], A, B_aval, result, left)},
+    backward=_derivatives.SOLVE_EX,
     columns=(0,),
     layout=result_layouts.solved,
 )
@@ -282,6 +287,7 @@ def _triangular(a, b, left, upper, unit, trans=False):
     "linalg_solve_triangular(Tensor self, Tensor B, *, bool upper, bool left=True, bool unitriangular=False) -> Tensor",
     variants="out",
     saved="left result! self unitriangular upper ~B",
+    backward=_derivatives.SOLVE_TRIANGULAR,
     columns=(0,),
 )
 def solve_triangular(self, B, upper, left, unitriangular):
@@ -305,6 +311,7 @@ def solve_triangular(self, B, upper, left, unitriangular):
 @op("triangular_solve(Tensor self, Tensor A, bool upper=True, bool transpose=False, bool unitriangular=False)"
     " -> (Tensor solution, Tensor cloned_coefficient)", aten={"out": "X X M"}, variants="function method out",
     saved="A! self! solution! transpose unitriangular upper", autocast={"cpu": "fp32"},
+    backward=_derivatives.TRIANGULAR_SOLVE,
     columns=(0, 1))  # fmt: skip
 def triangular_solve(self, A, upper, transpose, unitriangular):
     """(solution, coefficient) of ``A @ X = b`` for triangular A; ``torch.linalg.solve_triangular`` is the "
@@ -425,6 +432,7 @@ def _solve_by_factor_jvp(upper, values, dots):
 
 @op("cholesky_solve(Tensor self, Tensor input2, bool upper=False) -> Tensor", variants="function method out",
     out="cast safely", saved="input2 result! self upper", autocast={"cpu": "fp32"},
+    backward=_derivatives.CHOLESKY_SOLVE,
     columns=(0,))  # fmt: skip
 def cholesky_solve(self, input2, upper):
     """The X with ``A @ X = B`` where ``input2`` is the Cholesky factor of A.
@@ -468,7 +476,7 @@ def _zero_on_diagonal(self, upper):
 
 @op("cholesky_inverse(Tensor self, bool upper=False) -> Tensor", out="cast safely", variants="function method out",
     check=_zero_on_diagonal,
-    saved="result! self! upper", autocast={"cpu": "fp32"},
+    saved="result! self! upper", autocast={"cpu": "fp32"}, backward=_derivatives.cholesky_inverse,
     columns=(0,))  # fmt: skip
 def cholesky_inverse(self, upper):
     """The inverse of the matrix whose Cholesky factor is given.
@@ -566,7 +574,7 @@ def _exp(x):
     return lax.scan(step, base, jnp.arange(_SQUARINGS))[0].astype(x.dtype)
 
 
-@op("linalg_matrix_exp(Tensor self) -> Tensor", variants="")
+@op("linalg_matrix_exp(Tensor self) -> Tensor", variants="", saved="self!", backward=_derivatives.matrix_exp)
 def linalg_matrix_exp(self):
     """The exponential of square matrices.
 

@@ -6,6 +6,7 @@ from jax import lax
 from torchlike._base import result_layouts
 from torchlike._decl.op import op
 from torchlike._ops import _composed
+from torchlike._ops import _derivatives_matrices as _derivatives
 from torchlike._ops._square import (
     demand_pivots,
     diagonal,
@@ -61,6 +62,7 @@ def _zero_pivot(name):
     nondiff=(1,),
     check=_zero_pivot("linalg.lu_factor"),
     saved="LU! pivots! pivot ~A",
+    backward=_derivatives.lu_factor,
     columns=(0,),
 )
 def lu_factor(A, pivot):
@@ -84,6 +86,7 @@ def lu_factor(A, pivot):
     nondiff=(1, 2),
     check=_zero_pivot("linalg.lu_factor_ex"),
     saved="LU! pivots! pivot ~A",
+    backward=_derivatives.lu_factor,
     columns=(0,),
 )
 def lu_factor_ex(A, pivot, check_errors):
@@ -100,7 +103,7 @@ def _triangles(factors):
 
 
 @op("linalg_lu(Tensor A, *, bool pivot=True) -> (Tensor P, Tensor L, Tensor U)", variants="out", nondiff=(0,),
-    saved="P! L! U! pivot ~A")  # fmt: skip
+    saved="P! L! U! pivot ~A", backward=_derivatives.lu)  # fmt: skip
 def lu(A, pivot):
     """(P, L, U) with ``A = P @ L @ U``: a permutation, a lower and an upper triangular matrix.
 
@@ -126,7 +129,7 @@ def _order(pivots, n):
 
 
 @op("lu_unpack(Tensor LU_data, Tensor LU_pivots, bool unpack_data=True, bool unpack_pivots=True)"
-    " -> (Tensor P, Tensor L, Tensor U)", variants="function out", nondiff=(0,),
+    " -> (Tensor P, Tensor L, Tensor U)", variants="function out", nondiff=(0,), backward=_derivatives.lu_unpack,
     check=lambda LU_data, LU_pivots, unpack_data, unpack_pivots:
     pivots_outside("lu_unpack", LU_pivots, LU_data) if unpack_pivots else (None, None))  # fmt: skip
 def lu_unpack(LU_data, LU_pivots, unpack_data, unpack_pivots):
@@ -148,6 +151,7 @@ def lu_unpack(LU_data, LU_pivots, unpack_data, unpack_pivots):
     variants="out",
     check=lambda LU, pivots, B, left, adjoint: pivots_outside("lu_solve", pivots, LU),
     saved="LU! adjoint left pivots! result! ~B",
+    backward=_derivatives.LU_SOLVE,
     edges=lambda: (0, 2),
     columns=(0,),
     layout=result_layouts.solved,

@@ -13,9 +13,9 @@ from torchlike._decl import rules
 from torchlike._decl.op import op
 from torchlike._decl.settings import reset_kernels
 from torchlike._decl.words import aten, later, unseen
-from torchlike._ops import _derivatives
 from torchlike._ops._axes import refuse
 from torchlike._ops._blend import blended, expandable, long, scale, scaled
+from torchlike._ops._derivatives import ADDR, times
 from torchlike._ops._elementwise import demand_factor, is_reduced, once, rounded_product
 
 product = partial(op, variants="function method out", autocast="lower_precision_fp")
@@ -142,7 +142,7 @@ def _mv(name, mat, vec, wide=False):
 
 
 def _t(x):
-    return aten.t(rules.conj(x))
+    return rules.conj(aten.t(x))
 
 
 def _turned(x):
@@ -157,6 +157,21 @@ def _left(grad, right):
     return aten.mm(grad, _t(right))
 
 
+def _to_first(grad, right, by_columns):
+    """As :func:`_left`, for modes: the product is turned where the elements of the factor lie column by column."""
+    if by_columns:
+        right = rules.conj(right)
+        return aten.t(aten.mm(right, aten.t(grad)))
+    return _left(grad, right)
+
+
+def _to_second(grad, left, by_columns):
+    if by_columns:
+        turned = aten.t(grad)
+        return aten.t(aten.mm(turned, rules.conj(left)))
+    return _right(grad, left)
+
+
 _OF_MATRIX = {
     "self": lambda grad, vec: aten.view(grad, [grad.shape[0], 1]) * rules.conj(vec),
     "vec": lambda grad, self: aten.mv(_t(self), grad),
@@ -164,7 +179,10 @@ _OF_MATRIX = {
 
 
 @product("mm(Tensor self, Tensor mat2) -> Tensor", saved="mat2 mat2_sym_sizes self self_sym_sizes", jvp="kernel",
-         vjp={"mat2": lambda grad, self: _right(grad, self), "self": lambda grad, mat2: _left(grad, mat2)})  # fmt: skip
+         vjp={"mat2": lambda grad, self: _right(grad, self), "self": lambda grad, mat2: _left(grad, mat2)},
+         backward={
+             "mat2": lambda grad, self, mat2_by_columns: _to_second(grad, self, mat2_by_columns),
+             "self": lambda grad, mat2, self_by_columns: _to_first(grad, mat2, self_by_columns)})  # fmt: skip
 def mm(self, mat2):
     """The product of two matrices, [n, k] and [k, m] to [n, m]; nothing is broadcast.
 
@@ -337,8 +355,22 @@ def _vector_last(self_aval, other_aval):
 _matmul_other.turn = _vector_last
 
 
+def _by_matrix(grad, self, other, self_by_columns, other_by_columns, needs):
+    """Of a product with a matrix on the right."""
+    grad, shape = _flat(grad) if grad.ndim > 2 else grad, list(self.shape)
+    second = _to_second(grad, _rows_of(self, shape[-1]), other_by_columns) if "other" in needs else None
+    first = _to_first(grad, other, self_by_columns) if "self" in needs else None
+    if first is not None and len(shape) > 2:
+        first = later(lambda made: aten.view(made, shape), first)
+    return second, first
+
+
+_MATRIX = {"when": lambda self_aval, other_aval: len(self_aval.shape) > 1 and len(other_aval.shape) == 2}
+
+
 @product("matmul(Tensor self, Tensor other) -> Tensor", operator="@", node=_last_step, saved=_last_saved,
-         vjp={"other": _matmul_other, "self": _matmul_self}, jvp="kernel")  # fmt: skip
+         vjp={"other": _matmul_other, "self": _matmul_self}, jvp="kernel",
+         backward={"other, self": (_by_matrix, _MATRIX)})  # fmt: skip
 def matmul(self, other):
     """The matrix product, over the last two dimensions; leading dimensions are broadcast.
 
@@ -396,7 +428,10 @@ def _batches(a, b):
        saved="alpha beta mat1 mat1_sym_sizes mat2 mat2_sym_sizes", jvp="kernel", vjp={
            "mat1": lambda grad, mat2, alpha: scaled(_left(grad, mat2), alpha),
            "mat2": lambda grad, mat1, alpha: scaled(_right(grad, mat1), alpha),
-           "self": lambda grad, beta: scaled(grad, beta)})  # fmt: skip
+           "self": lambda grad, beta: scaled(grad, beta)}, backward={
+           "mat1": lambda grad, mat2, alpha, mat1_by_columns: times(_to_first(grad, mat2, mat1_by_columns), alpha),
+           "mat2": lambda grad, mat1, alpha, mat2_by_columns: times(_to_second(grad, mat1, mat2_by_columns), alpha),
+           "self": lambda grad, beta: times(grad, beta)})  # fmt: skip
 def addmm(self, mat1, mat2, beta, alpha):
     """``beta * self + alpha * (mat1 @ mat2)``; ``self`` is broadcast to [n, m], ignored where beta is 0.
 
@@ -462,7 +497,7 @@ def baddbmm(self, batch1, batch2, beta, alpha):
     held="beta alpha",
     out="cast after",
     saved="alpha beta vec1 vec2",
-    backward=_derivatives.ADDR,
+    backward=ADDR,
     autocast={"cuda": "lower_precision_fp"},
     layout=result_layouts.like_first,
 )

@@ -11,8 +11,10 @@ from torchlike._base import result_layouts
 from torchlike._base.dtypes import from_np, get_default_dtype
 from torchlike._decl import rules
 from torchlike._decl.op import op
+from torchlike._decl.words import aten, later, unseen
 from torchlike._ops import _composed_sums
 from torchlike._ops._axes import refuse
+from torchlike._ops._derivatives import shaped_each
 from torchlike._ops._elementwise import is_reduced, wide
 
 
@@ -157,6 +159,25 @@ def _batch_norm_backward(grads, input, weight, bias_aval, result1, result2, eps,
     )
 
 
+def _shown_instances(grad, input, weight, bias_aval, running_mean_aval, running_var_aval, result1, result2, eps, needs):
+    """As one batch whose channels are those of all elements."""
+    n, c = input.shape[:2]
+    flat = [1, n * c, *input.shape[2:]]
+    grad = aten.view(grad, flat)
+    each = lambda t: None if t is None else unseen(lambda t: jnp.broadcast_to(t, (n, c)).reshape(-1), t)  # noqa: E731
+    none = lambda a: None if a is None else unseen(lambda x: jnp.zeros(n * c, a.dtype), input)  # noqa: E731
+    running = none(running_mean_aval), none(running_var_aval)
+    mask = [name in needs for name in ("input", "weight", "bias")]
+    shapes = [like if there else None for like, there in zip((grad, result1, result1), mask, strict=True)]
+    got = shaped_each(
+        "native_batch_norm_backward", shapes, grad, unseen(lambda x: x.reshape(flat), input), each(weight), *running,
+        result1, result2, True, eps, mask,
+    )  # fmt: skip
+    summed = lambda t: aten["sum.dim_IntList"](aten.view(t, [n, c]), [0])  # noqa: E731
+    to_weight, to_bias = (None if t is None else later(summed, t, rank=i) for t, i in ((got[1], 2), (got[2], 1)))
+    return None if got[0] is None else aten.view(got[0], [*input.shape]), to_bias, to_weight
+
+
 @op("native_batch_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? "
     "running_var, float momentum, float eps, bool instances) -> (Tensor result0, Tensor result1, Tensor "
     "result2, Tensor running_mean, Tensor running_var)", aten=False,
@@ -170,7 +191,8 @@ def _batch_norm_backward(grads, input, weight, bias_aval, result1, result2, eps,
         "Tensor? running_var, Tensor? save_mean, Tensor? save_invstd, bool train, float eps, "
         "bool[3] output_mask) -> (Tensor, Tensor, Tensor)",
         {"save_mean": "result1", "save_invstd": "result2", "train": True,
-         "when": lambda instances: not instances})})  # fmt: skip
+         "when": lambda instances: not instances}), "input, bias, weight": (
+             _shown_instances, {"when": lambda instances: instances})})  # fmt: skip
 def batch_norm_training(input, weight, bias, running_mean, running_var, momentum, eps, instances):
     """The batch normalized by its own statistics, those statistics, and the running ones moved to them.
 
@@ -322,8 +344,9 @@ def _group_calls(aten, input, groups, weight, bias, eps):
     backward={"input, weight, bias": (
         "native_group_norm_backward(Tensor grad_out, Tensor input, Tensor mean, Tensor rstd, Tensor? weight, SymInt N, "
         "SymInt C, SymInt HxW, int group, bool[3] output_mask) -> (Tensor, Tensor, Tensor)", {
-            "mean": "result1", "rstd": "result2", "group": "num_groups", "N": lambda input_aval: input_aval.shape[0],
-            "C": lambda input_aval: input_aval.shape[1], "HxW": lambda input_aval: math.prod(input_aval.shape[2:]),
+            "mean": "detached result1", "rstd": "detached result2", "group": "num_groups",
+            "N": lambda input_aval: input_aval.shape[0], "C": lambda input_aval: input_aval.shape[1],
+            "HxW": lambda input_aval: math.prod(input_aval.shape[2:]),
         })})  # fmt: skip
 def group_norm(input, num_groups, weight, bias, eps):
     """Standardized over groups of channels, the mean and 1 / sqrt(variance + eps)."""

@@ -431,7 +431,7 @@ def chain(name, tensors):
 # -- parts of matrices -------------------------------------------------------------------------------
 
 
-@op("trace(Tensor self) -> Tensor", saved="self_sym_sizes", autocast={"cpu": "fp32"})
+@op("trace(Tensor self) -> Tensor", saved="self_sym_sizes", autocast={"cpu": "fp32"}, backward=_derivatives.trace)
 def trace(self):
     """The sum of the diagonal of a matrix.
 
@@ -479,8 +479,10 @@ def triu(self, diagonal):
     return _triangle("triu", self, lambda d: d >= diagonal)
 
 
-@op("diag_embed(Tensor self, int offset=0, int dim1=-2, int dim2=-1) -> Tensor",
-    backward=lambda grad, offset, dim1, dim2: aten.diagonal(grad, offset, dim1, dim2))
+@op(
+    "diag_embed(Tensor self, int offset=0, int dim1=-2, int dim2=-1) -> Tensor",
+    backward=lambda grad, offset, dim1, dim2: aten.diagonal(grad, offset, dim1, dim2),
+)
 def diag_embed(self, offset, dim1, dim2):
     """Matrices of zeros with the last dimension as a diagonal of ``dim1`` and ``dim2``.
 

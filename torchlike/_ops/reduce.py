@@ -382,7 +382,8 @@ _STD_TANGENTS = (
 
 def _mean_vjp(grad, self, dim, keepdim):
     axes = axes_of(dim, self.ndim)
-    return jnp.broadcast_to(spread(grad, axes, keepdim) / count(self.shape, axes), self.shape)
+    grad = grad if dim in (None, ()) else spread(grad, axes, keepdim)
+    return _derivatives.spread_mean(grad, self.shape, count(self.shape, axes))
 
 
 def _with_mean(rule):

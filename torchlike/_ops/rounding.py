@@ -5,6 +5,7 @@ import numpy as np
 from jax import lax
 
 from torchlike._decl.op import op, pointwise
+from torchlike._ops import _derivatives
 from torchlike._ops._elementwise import demand, kind, unary, widely
 
 
@@ -77,7 +78,8 @@ def _replaced(x, nan, posinf, neginf):
     "nan_to_num(Tensor self, float? nan=None, float? posinf=None, float? neginf=None) -> Tensor",
     out="exact",
     numbers="",
-    vjp={"self": lambda grad, self: jnp.where(jnp.isfinite(self), grad, 0)},
+    vjp={"self": lambda grad, self: grad * jnp.isfinite(self).astype(grad.dtype)},
+    backward=_derivatives.finite,
 )
 def nan_to_num(self, nan, posinf, neginf):
     """NaN and infinities replaced: by 0 and the largest numbers of the dtype, or by the numbers given.

@@ -88,7 +88,8 @@ def _cumprod_grad(grad, x, axis):
 
 
 @op("cumprod(Tensor self, int dim, *, ScalarType? dtype=None) -> Tensor", **_SCAN, vjp={"self": _cumprod_vjp},
-    out="computes", saved="dim result! self", autocast={"cuda": "fp32"})  # fmt: skip
+    out="computes", saved="dim result! self", autocast={"cuda": "fp32"},
+    backward=_derivatives.running_product)  # fmt: skip
 def cumprod(self, dim, dtype):
     """The running product along ``dim``; bool and integers as int64 unless ``dtype`` says otherwise.
 

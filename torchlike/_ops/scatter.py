@@ -9,7 +9,7 @@ from torchlike._base.dims import wrap_dim
 from torchlike._base.dtypes import from_np, int64
 from torchlike._decl.op import op
 from torchlike._decl.words import aten, spelled
-from torchlike._ops import _overflow
+from torchlike._ops import _derivatives, _derivatives_places, _overflow
 from torchlike._ops._axes import refuse
 from torchlike._ops._elementwise import no_derivative, once, wide, widely
 from torchlike._ops.index import (
@@ -313,7 +313,7 @@ def _prod_shares(grad, self, dim, index, src, include_self):
 
 @op("scatter_reduce.two(Tensor self, int dim, Tensor index, Tensor src, str reduce, *, bool include_self=True)"
     " -> Tensor", variants="function method inplace out", out="alone", check=_in_range,
-    vjp={"self, src": _reduce_grad})  # fmt: skip
+    vjp={"self, src": _reduce_grad}, backward=_derivatives_places.SCATTER)  # fmt: skip
 def scatter_reduce(self, dim, index, src, reduce, include_self):
     """``input`` and the elements of ``src`` that ``index`` sends to each place, reduced.
 
@@ -511,7 +511,7 @@ def _along(index, dim, shape):
     out="alone", variants="function method inplace out", check=_in_self, vjp={
         "self, source": lambda grad, self, dim, index, source, reduce, include_self, result: _reduce_grad(
             grad, self, dim, _along(index, wrap_dim(dim, self.ndim), at_least_1d(source).shape), source, reduce,
-            include_self, result)})  # fmt: skip
+            include_self, result)}, backward=_derivatives_places.INDEX)  # fmt: skip
 def index_reduce(self, dim, index, source, reduce, include_self):
     """As ``scatter_reduce``, of whole slices; ``reduce`` is "prod", "mean", "amax" or "amin"."""
     dim = wrap_dim(dim, self.ndim)
@@ -541,7 +541,7 @@ def _put_source(grad, index, source_aval):
         "self": lambda grad, index, accumulate: grad if accumulate
         else _blank(grad.reshape(-1), 0, index.reshape(-1)).reshape(grad.shape),
         "source": _put_source,
-    }, saved="accumulate index source?")  # fmt: skip
+    }, saved="accumulate index source?", backward=_derivatives.PUT)  # fmt: skip
 def put(self, index, source, accumulate):
     """``input``, seen as one row, with ``source`` written (or added) at ``index``."""
     demand_long("put_", index)

@@ -11,7 +11,7 @@ from torchlike._base.dims import broadcast_shapes
 from torchlike._base.dtypes import from_np
 from torchlike._decl import rules
 from torchlike._decl.op import op
-from torchlike._ops import _composed, _composed_sums
+from torchlike._ops import _composed, _composed_sums, _derivatives_matrices
 from torchlike._ops._square import (
     adjoint,
     demand_tolerances,
@@ -73,6 +73,7 @@ def _r_alone_jvp(values, dots):
     'linalg_qr(Tensor A, str mode="reduced") -> (Tensor Q, Tensor R)',
     variants="out",
     saved="Q! R! mode ~A",
+    backward=_derivatives_matrices.qr,
     autocast={"cpu": "fp32"},
     columns=(0, 1),
 )
@@ -99,6 +100,7 @@ def linalg_qr(A, mode):
 @op("qr(Tensor self, bool some=True) -> (Tensor Q, Tensor R)", node="LinalgQrBackward",
     variants="function method out", aten={"out": "Q", "calls": _composed.qr},
     saved={"Q!": "Q", "R!": "R", "mode": lambda some: "reduced" if some else "complete", "~self": "self"},
+    backward=_derivatives_matrices.qr,
     autocast={"cpu": "fp32"},
     columns=(0, 1))  # fmt: skip
 def qr(self, some):
@@ -228,6 +230,7 @@ def _embedded(d):
     variants="out",
     check=not_finite("linalg.svd"),
     vjp={"A": rules.checked(_svd_vjp, _svd_phase)},
+    backward=_derivatives_matrices.SVD,
     saved={
         "S_sym_argsize_minus_1": lambda A_aval: min(A_aval.shape[-2:]),
         **{n: n for n in ("S", "U", "Vh", "full_matrices")},
@@ -334,6 +337,7 @@ def _eigh_vjp(grads, values, vectors):
             lambda grads, eigenvalues, eigenvectors: _eigh_vjp(grads, eigenvalues, eigenvectors), _phase("linalg_eigh")
         )
     },
+    backward=_derivatives_matrices.EIGH,
 )  # fmt: skip
 def linalg_eigh(self, UPLO):
     """(eigenvalues, eigenvectors) of Hermitian matrices, in ascending order; only one triangle is read.
@@ -492,6 +496,7 @@ def _pinv_vjp(grad, self, result):
     policy="self",
     check=not_finite("linalg.svd"),
     vjp={"self": _pinv_vjp},
+    backward=_derivatives_matrices.pinv,
     edges=lambda: (0,),
     autocast="rounded",
 )

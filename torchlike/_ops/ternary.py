@@ -146,6 +146,7 @@ clamp_tensor = pointwise(
     numbers="",
     vjp={"self": _clamp_self, "min": _clamp_min, "max": _clamp_max},
     jvp={"self": _clamp_self_jvp, "min": _clamp_min_jvp, "max": _clamp_max_jvp},
+    backward=_derivatives.CLAMP,
 )(_clamp)
 
 
