@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import jax.numpy as jnp
 import numpy as np
+from jax.errors import JAXTypeError
 
 import torchlike._base.dtypes as dtypes
 from torchlike._base import float8, promotion
@@ -46,6 +47,8 @@ def number_of(function: str, name: str, x: Any, position: int = 1) -> Any:
     """A Python number from what may stand for one."""
     try:
         return arguments.as_number(function, name, x)
+    except JAXTypeError:  # the value is not known yet: who compiles decides
+        raise
     except TypeError:
         kind = type(x).__name__
         raise TypeError(f"{function}(): argument '{name}' (position {position}) must be Number, not {kind}") from None
