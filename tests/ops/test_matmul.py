@@ -2,12 +2,16 @@
 
 import itertools
 
+import jax
 import numpy as np
 import pytest
 import torch
+from both import agree
 from oracle import check, check_error
 
 import torchlike
+from torchlike._ops import distance, similarity
+from torchlike.interop import to_jax
 
 nan, inf = float("nan"), float("inf")
 rng = np.random.RandomState(7)
@@ -186,6 +190,27 @@ def test_cdist(p):
     points = np.array([[0.0, 1.0, 2.0], [0.0, 1.0, 2.0], [3.0, -1.0, 0.5]])
     check(lambda t, x, y: t.cdist(x, y, p), rng.randn(2, 3, 4), rng.randn(5, 4), gradgrad=False)
     check(lambda t, x, y: t.cdist(x, y, p=p), points, points[:2] + 0.0, gradgrad=False)
+
+
+@pytest.mark.parametrize("p", [0, 0.5, 1, 1.5, 2, 3, inf])
+def test_distances_in_parts(p, monkeypatch):
+    for module in (distance, similarity):
+        monkeypatch.setattr(module, "_AT_ONCE", 40)
+    check(lambda t, x, y: t.cdist(x, y, p), rng.randn(2, 7, 3), rng.randn(11, 3), gradgrad=False)
+    check(lambda t, x: t.nn.functional.pdist(x, p), rng.randn(11, 3), gradgrad=False)
+    agree(lambda t: [t.nn.functional.pdist(t.ones(n, m), p) for n, m in ((3, 0), (1, 3), (0, 3))])
+
+
+@pytest.mark.parametrize("f", [lambda x: torchlike.cdist(x, x), lambda x: torchlike.nn.functional.pdist(x, 3.0)])
+def test_distances_are_differentiated_without_all_differences(f):
+    """Those of [600, 500] are 720 MB."""
+
+    def slope(x):
+        x = x.detach().requires_grad_()
+        return torchlike.autograd.grad(f(x).sum(), x)[0]
+
+    program = jax.jit(to_jax(slope)).lower(jax.ShapeDtypeStruct((600, 500), np.float32)).compile()
+    assert program.memory_analysis().temp_size_in_bytes < 100e6
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from functools import partial
 
 import jax
 import jax.numpy as jnp
+from jax import lax
 
 from torchlike._base.dims import broadcast_shapes
 from torchlike._base.dtypes import from_np
@@ -240,7 +241,37 @@ def _differences(x1, x2):
     return x1[..., :, None, :] - x2[..., None, :, :]
 
 
+_AT_ONCE = 1 << 20  # differences between two arrays of rows
+
+
 def _cdist_vjp(grad, x1, x2, result, p):
+    """The sums of :func:`_pulls`, over a few rows of ``x2`` at a time: all differences at once may take gigabytes."""
+    rows, of_a_row = x2.shape[-2], math.prod(grad.shape[:-1]) * x1.shape[-1]
+    if rows * of_a_row <= _AT_ONCE:
+        return _pulls(grad, x1, x2, result, p)
+    count = max(1, _AT_ONCE // of_a_row)
+    parts = _rows_in_parts(x2, -2, count), _rows_in_parts(grad, -1, count), _rows_in_parts(result, -1, count)
+
+    @jax.checkpoint
+    def add(total, part):
+        x2, grad, result = part
+        first, second = _pulls(grad, x1, x2, result, p)
+        return total + first, second
+
+    start = jnp.zeros((*grad.shape[:-1], x1.shape[-1]), grad.dtype)
+    first, second = lax.scan(add, start, parts)
+    second = jnp.moveaxis(second, 0, -3)
+    return first, second.reshape(*second.shape[:-3], -1, second.shape[-1])[..., :rows, :]
+
+
+def _rows_in_parts(x, axis, count):
+    """``x`` cut along ``axis`` into parts of ``count``, the last filled with zeros, in front."""
+    axis += x.ndim
+    x = jnp.pad(x, [(0, -n % count) if i == axis else (0, 0) for i, n in enumerate(x.shape)])
+    return jnp.moveaxis(x.reshape(*x.shape[:axis], -1, count, *x.shape[axis + 1 :]), axis, 0)
+
+
+def _pulls(grad, x1, x2, result, p):
     """Zero between equal rows; of several largest differences each counts (as in PyTorch)."""
     d = _differences(x1, x2)
     grad, far = grad[..., None], (result != 0)[..., None]

@@ -2,8 +2,10 @@
 
 import functools
 
+import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import lax
 
 from torchlike._base.dims import wrap_dim
 from torchlike._base.dtypes import get_default_dtype
@@ -127,22 +129,34 @@ def pdist(self, p):
         raise RuntimeError(f"pdist only supports floating-point dtypes, got {scalar_name(self)}")
     if not p >= 0:
         raise RuntimeError("pdist only supports non-negative p values")
-    first, second = _pairs(self)
-    return vector_norm.kernel(self[first] - self[second], p, (-1,), False, None)
+    n = self.shape[0]
+    if n < 2 or not self.size:
+        return jnp.zeros(n * (n - 1) // 2, self.dtype)
+    itself = jnp.eye(n, dtype=self.dtype)[..., None]  # a row is 1 from itself, where a norm has a slope
+    between = self[:, None] - self + itself  # neither of pairs nor chosen: XLA would write all of it down
+    return vector_norm.kernel(between, p, (-1,), False, None)[jnp.triu_indices(n, 1)]
 
 
-def _pairs(x):
-    return jnp.triu_indices(x.shape[0], 1)
+_AT_ONCE = 1 << 20  # differences
 
 
 def _pdist_back(grad, self, result, p):
-    first, second = _pairs(self)
-    between = self[first] - self[second]
-    if p == 0:
+    n = self.shape[0]
+    if p == 0 or n < 2 or not self.size:
         return jnp.zeros_like(self)
-    if p == jnp.inf:  # here every one of several largest differences counts in full
-        largest = jnp.abs(between) == result[:, None]
-        to_first = jnp.where(largest, direction(between) * grad[:, None], 0)
-    else:
-        to_first = _norm_back(grad, between, result, p, (-1,), False)
-    return jnp.zeros_like(self).at[first].add(to_first).at[second].add(-to_first)
+
+    @jax.checkpoint
+    def pull(i):
+        """The gradient of one row: what all others are to it, itself left out by ones."""
+        others = jnp.arange(n)
+        low, high, same = jnp.minimum(i, others), jnp.maximum(i, others), others == i
+        place = jnp.where(same, 0, low * (2 * n - low - 1) // 2 + high - low - 1)
+        between = jnp.where(same[:, None], 1, self[i] - self)
+        pulls, lengths = jnp.where(same, 0, grad[place]), jnp.where(same, 1, result[place])
+        if p == jnp.inf:  # here every one of several largest differences counts in full
+            largest = jnp.abs(between) == lengths[:, None]
+            return jnp.sum(jnp.where(largest, direction(between) * pulls[:, None], 0), 0)
+        return jnp.sum(_norm_back(pulls, between, lengths, p, (-1,), False), 0)
+
+    rows = jnp.arange(n)
+    return jax.vmap(pull)(rows) if n * self.size <= _AT_ONCE else lax.map(pull, rows)

@@ -1,5 +1,6 @@
 """View operators: how each reads its base, writes back through it, and lays out its strides."""
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
@@ -263,7 +264,8 @@ def _read_unfold(self, dim, size, step, shape):
         return jnp.broadcast_to(self, shape)
     if 0 in shape:
         return jnp.zeros(shape, self.dtype)
-    got = jnp.take(self, _windows(self.shape[dim], size, step), axis=dim)
+    window = lambda start: lax.dynamic_slice_in_dim(self, start, size, dim)  # noqa: E731
+    got = jax.vmap(window, out_axes=dim)(jnp.arange(shape[dim]) * step)  # a place for each window: few numbers
     return jnp.moveaxis(got, dim + 1, -1)
 
 
