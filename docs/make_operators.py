@@ -136,6 +136,96 @@ GAPS = [
     ("`gaussian_nll_loss`", "calls", "variances are looked at after they have been broadcast, in PyTorch before"),
     ("`linalg.norm`", "calls, of matrices without elements", "the sum of what there is not; PyTorch makes zeros"),
     ("`special.ndtr`", "calls", "`special_ndtr`: PyTorch's `erf` loses digits, see above"),
+    (
+        "`det`, `linalg.det`",
+        "gradient of matrices whose determinant is 0",
+        "the cofactors; 0 in PyTorch, and where a dispatch mode looks on: those are its calls",
+    ),
+    (
+        "`linalg.eig`, `linalg.eigvals`; `svd`, `eigh` of complex matrices",
+        "calls of backward",
+        "one kernel, which checks that the loss depends on no phase",
+    ),
+    ("`linalg.lstsq`", "calls of backward", "one kernel: residuals are differentiable here, too"),
+    (
+        "`ormqr`, `householder_product`",
+        "calls of backward",
+        "those of the reflections, without loops over slices in place",
+    ),
+    ("`special.log_ndtr`", "calls of backward", "those of a scaled function: PyTorch's are infinite or 0 far below 0"),
+    (
+        "`as_strided`, `as_strided_copy`, `as_strided_scatter`, `stft`",
+        "calls of backward",
+        "places and `index_put`: PyTorch writes into a view of new memory that is laid out as the input's",
+    ),
+    (
+        "`diagonal_scatter`, `select_scatter`, `slice_scatter`, `pad` in circles",
+        "calls of backward",
+        "a write into a view: kernels of torchlike's; PyTorch has nodes of their own, or clones the part",
+    ),
+    (
+        "`embedding_bag`, `ctc_loss`, `segment_reduce`",
+        "calls of backward",
+        "one kernel of torchlike's: PyTorch's takes what its forward alone has saved",
+    ),
+    ("`multi_head_attention_forward`", "calls of backward, of `bias_k`, `add_zero_attn`", "of one kernel, as forward"),
+    (
+        "`linear_cross_entropy`",
+        "calls of backward, in chunks, of one vector",
+        "of the whole, and views in place of `unsqueeze`",
+    ),
+    (
+        "`binary_cross_entropy`, `binary_cross_entropy_with_logits`",
+        "calls of backward, of targets that require grad",
+        "of the kernel's own formula",
+    ),
+    (
+        "`logcumsumexp`, `renorm`, `mvlgamma`",
+        "calls of backward",
+        "of jax's formula: PyTorch's loses infinities, widens to float64, adds a dimension of shifts",
+    ),
+    ("`bilinear`", "calls of backward", "products and sums; PyTorch has an operator of three factors"),
+    (
+        "`addbmm`, `block_diag`, `combinations`, `view_as_complex`, `linalg.vander`",
+        "calls of backward",
+        "other calls of the same numbers: jax's order of dimensions, padding, writes to places",
+    ),
+    (
+        "`dist`, `ldexp`, `frexp`, `quantile`, `nanquantile`, `aminmax`, `gradient`",
+        "calls of backward",
+        "as PyTorch's but one: the difference saved, `exp2`, a cast, `rsub`, a view later, `div` by a tensor",
+    ),
+    (
+        "`_softmax_backward_data`, `native_group_norm` (all three results)",
+        "calls of backward",
+        "of their derivatives as jax has them; PyTorch's have formulas of their own",
+    ),
+    (
+        "`sgn`, `normal`, `index_put`, `_unsafe_masked_index`, `_unsafe_masked_index_put_accumulate`",
+        "calls of backward",
+        "zeros are made by `zeros_like` or `new_zeros`; PyTorch makes others, and has an operator for masks",
+    ),
+    (
+        "`rrelu`",
+        "calls of backward, of random slopes",
+        "the product with the slopes; PyTorch's operator multiplies by them, too",
+    ),
+    (
+        "`index_add`, `index_copy`, `max_unpool1d`, `masked.sum`, `masked.mean`, `cosine_similarity`",
+        "calls of backward, of tensors without or with one dimension",
+        "without views of no change",
+    ),
+    (
+        "`fft.fft` and kin",
+        "calls of backward",
+        "a gradient that lies in order becomes `.grad` as it is; PyTorch copies where its own strides differ",
+    ),
+    (
+        "`rot90`, `t_copy`, `triangular_solve`, `solve_triangular`",
+        "calls of backward, the last",
+        "a copy into `.grad`, or none: the gradient's strides are not PyTorch's",
+    ),
+    ("`batch_norm`", "gradient of a running statistic without elements", "refused as of others; PyTorch looks at none"),
     ("`lobpcg`", "`tracker`", "refused: eigenpairs are computed without iteration"),
 ]
 

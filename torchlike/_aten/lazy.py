@@ -8,26 +8,26 @@ from torchlike._core.tensor.tensor import Tensor
 from torchlike._ops.view import is_conj, is_neg
 
 # What takes either as it is, beside views; and one of them.
-_EITHER = frozenset(
+EITHER = frozenset(
     "clone copy_ detach_ empty_like full_like linalg_solve_triangular resize_ set_ squeeze_ t_ transpose_ unsqueeze_ "
     "as_strided_ _unsafe_view".split()
 )
-_CONJUGATES = frozenset(
+CONJUGATES = frozenset(
     "mm bmm addmm addmm_ baddbmm baddbmm_ dot vdot conj_physical conj_physical_ _conj_physical".split()
 )
-_NEGATIVES = frozenset(["neg_"])
+NEGATIVES = frozenset(["neg_"])
 
 
 def copied(func: OpOverload, args: tuple, kwargs: dict, clone: Callable[[Tensor], Tensor]) -> Any:
     """(args, kwargs, {id of a copy: tensor}), copies of what ``func`` does not take lazily; None if it takes all."""
     name = func._opname
-    if func.is_view or name in _EITHER or func.namespace != "aten":
+    if func.is_view or name in EITHER or func.namespace != "aten":
         return None
     copies: dict[int, Tensor] = {}
 
     def own(x: Any) -> Any:
         if isinstance(x, Tensor):
-            lazy = name not in _CONJUGATES and is_conj(x) or name not in _NEGATIVES and is_neg(x)
+            lazy = name not in CONJUGATES and is_conj(x) or name not in NEGATIVES and is_neg(x)
             if not lazy:
                 return x
             new = clone(x)
