@@ -599,6 +599,27 @@ def scaled_cases(rank):
 
 
 @case
+def on_meta(rank):
+    """Built on meta, cut by tensor and data parallelism, then filled."""
+    mesh = device_mesh.init_device_mesh("cpu", (1, 2), mesh_dim_names=("dp", "tp"))
+    x = dt.distribute_tensor(t.ones(4, 6, device="meta"), mesh["tp"], [Shard(0)])
+    found = [x.to_local(), x.full_tensor(), x.redistribute(placements=[Shard(1)]).to_local(), (x + 1).to_local()]
+    found.append(DTensor.from_local(t.ones(2, 6, device="meta"), mesh["tp"], [Shard(0)]))
+    with t.device("meta"):
+        model = nn.Sequential(nn.Linear(4, 8), nn.Linear(8, 4))
+    tp.parallelize_module(model, mesh["tp"], {"0": tp.ColwiseParallel(), "1": tp.RowwiseParallel()})
+    fsdp.fully_shard(model, mesh=mesh["dp"])
+    for p in model.parameters():
+        found += [p, p.to_local()]
+    told = [(list(y.shape), y.device.type, isinstance(y, DTensor)) for y in found]
+    model.to_empty(device="cpu")
+    with t.no_grad():
+        for p in model.parameters():
+            p.fill_(0.5)
+    return told, model(t.ones(1, 4)).sum().item()
+
+
+@case
 def in_one_order(rank):
     """Collectives, operators over both processes and both in turn, which each rank begins after waits of its own."""
     mixed = importlib.import_module("in_turn")

@@ -1,28 +1,14 @@
 """Private names of PyTorch's distributed module that published programs use, in a group of one process."""
 
 import importlib
-import warnings
 from datetime import timedelta
 
 import pytest
 from both import agree
+from group_kit import alone
 from story_kit import said
 
 import torchlike
-
-
-def alone(t, call):
-    """What a call gives in a group of one, and what it warns of."""
-    d = t.distributed
-    c10d = importlib.import_module(f"{t.__name__}.distributed.distributed_c10d")
-    d.init_process_group("gloo", store=d.HashStore(), rank=0, world_size=1)
-    try:
-        with warnings.catch_warnings(record=True) as told:
-            warnings.simplefilter("always")
-            found = said(lambda: call(t, c10d))
-        return found, [(w.category.__name__, str(w.message)) for w in told]
-    finally:
-        d.destroy_process_group()
 
 
 def into(t, name, d):

@@ -342,3 +342,10 @@ def _reads(name: str, chunk: ChunkStorageMetadata, saved: TensorStorageMetadata)
     if have != chunk.sizes.numel():
         raise ValueError(f"the checkpoint has {have} of {chunk.sizes.numel()} elements of a piece of {name}")
     return items
+
+
+def create_read_items_for_chunk_list(
+    fqn: str, checkpoint_md: TensorStorageMetadata, local_chunks: list[ChunkStorageMetadata]
+) -> list[ReadItem]:
+    """The boxes of a checkpoint that make pieces of a tensor."""
+    return [item for chunk in local_chunks for item in _reads(fqn, chunk, checkpoint_md)]

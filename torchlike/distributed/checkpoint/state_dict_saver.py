@@ -4,21 +4,22 @@ import os
 import threading
 from collections.abc import Mapping
 from concurrent.futures import Future, wait
+from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
 from torchlike._base.frames import warn
-from torchlike._core.tensor.tensor import Tensor
 from torchlike.distributed.checkpoint._ranks import Ranks
 from torchlike.distributed.checkpoint.default_planner import DefaultSavePlanner
 from torchlike.distributed.checkpoint.filesystem import FileSystemWriter
 from torchlike.distributed.checkpoint.metadata import Metadata
 from torchlike.distributed.checkpoint.planner import SavePlan, SavePlanner
+from torchlike.distributed.checkpoint.staging import BlockingAsyncStager
 from torchlike.distributed.checkpoint.stateful import Stateful
 from torchlike.distributed.checkpoint.storage import StorageWriter
 from torchlike.distributed.distributed_c10d import ProcessGroup, found, is_initialized
 
-__all__ = ["AsyncCheckpointerType", "async_save", "save", "save_state_dict"]
+__all__ = ["AsyncCheckpointerType", "AsyncSaveResponse", "async_save", "save", "save_state_dict"]
 
 Where = str | os.PathLike | None
 
@@ -28,6 +29,14 @@ class AsyncCheckpointerType(Enum):
 
     THREAD = "thread"
     PROCESS = "process"
+
+
+@dataclass
+class AsyncSaveResponse:
+    """What ``async_save`` gives of a stager that copies later: futures of the copy and of the checkpoint."""
+
+    staging_completion: Future
+    upload_completion: Future
 
 
 def ranks_of(process_group: ProcessGroup | None, no_dist: bool, doing: str) -> ProcessGroup | None:
@@ -158,10 +167,11 @@ def async_save(
     planner: SavePlanner | None = None, process_group: ProcessGroup | None = None,
     async_checkpointer_type: AsyncCheckpointerType = AsyncCheckpointerType.THREAD, async_stager: Any = None,
     no_dist: bool = False, use_collectives: bool = True,
-) -> Future:  # fmt: skip
+) -> Future | AsyncSaveResponse:  # fmt: skip
     """:func:`save` in a thread, of the state as it is now: a future of what :func:`save` returns.
 
-    Saves of one group are written one after the other. NotImplementedError for a process and for stagers.
+    Saves of one group are written one after the other. ``async_stager`` copies the state; one that gives a future of
+    the copy makes this an :class:`AsyncSaveResponse`. NotImplementedError for a process.
 
     >>> import torchlike as torch, tempfile
     >>> import torchlike.distributed.checkpoint as dcp
@@ -174,13 +184,12 @@ def async_save(
     >>> y
     {'x': tensor([1., 1.])}
     """
-    if async_checkpointer_type is not AsyncCheckpointerType.THREAD or async_stager is not None:
-        raise NotImplementedError(
-            "async_save: a thread of this process writes; stagers and processes are not supported"
-        )
+    if async_checkpointer_type is not AsyncCheckpointerType.THREAD:
+        raise NotImplementedError("async_save: a thread of this process writes; processes are not supported")
     group = _beside(ranks_of(process_group, no_dist, "save"))
     writer = storage_of(storage_writer, FileSystemWriter, checkpoint_id)
-    state = copied(told(state_dict))
+    stager = BlockingAsyncStager() if async_stager is None else async_stager
+    staged = stager.stage(told(state_dict))
     future: Future = Future()
     before = None
     if group is not None:
@@ -191,18 +200,21 @@ def async_save(
         if before is not None:  # ranks would take what one says for what the other does
             wait([before])
         try:
+            state = staged.result() if isinstance(staged, Future) else staged
             future.set_result(_saved(state, Ranks(group), writer, planner))
         except BaseException as error:  # a CheckpointException is no Exception
             future.set_exception(error)
 
     threading.Thread(target=run, name="torchlike-checkpoint").start()
+    if isinstance(staged, Future):
+        return AsyncSaveResponse(_once(staged), future)
+    if stager.should_synchronize_after_execute:
+        stager.synchronize_staging()
     return future
 
 
-def copied(x: Any) -> Any:
-    """Tensors in dicts and lists, copied."""
-    if isinstance(x, Tensor):
-        return x.detach().clone()
-    if isinstance(x, Mapping):
-        return {key: copied(value) for key, value in x.items()}
-    return [copied(y) for y in x] if isinstance(x, list) else x
+def _once(staged: Future) -> Future:
+    """A future of nothing, which is there with another one."""
+    done: Future = Future()
+    staged.add_done_callback(lambda f: done.set_exception(f.exception()) if f.exception() else done.set_result(None))
+    return done

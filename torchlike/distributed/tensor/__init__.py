@@ -4,6 +4,7 @@ from torchlike.distributed.device_mesh import DeviceMesh as DeviceMesh
 from torchlike.distributed.device_mesh import init_device_mesh as init_device_mesh
 from torchlike.distributed.tensor._dtensor import DTensor as DTensor
 from torchlike.distributed.tensor._dtensor import distribute_tensor as distribute_tensor
+from torchlike.distributed.tensor._dtensor_spec import DTensorSpec as _DTensorSpec  # noqa: F401
 from torchlike.distributed.tensor._factories import empty as empty
 from torchlike.distributed.tensor._factories import full as full
 from torchlike.distributed.tensor._factories import ones as ones

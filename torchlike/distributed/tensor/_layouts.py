@@ -14,7 +14,7 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from torchlike._executor.pending import settled
 from torchlike._executor.references import sharing
-from torchlike._executor.spread import laid, noted, told
+from torchlike._executor.spread import Abstract, laid, noted, told
 from torchlike.distributed._watch import waiting, watched
 from torchlike.distributed.device_mesh import DeviceMesh
 from torchlike.distributed.tensor.placement_types import Cutting, Partial, Placement, Replicate, Shard, _StridedShard
@@ -263,6 +263,8 @@ def _joined(value: Any, mesh: DeviceMesh, placements: Placements, function: str,
             shape[p.dim] *= _processes(mesh.jax_mesh, here, axes)
     kept = tuple(Replicate() if i in partial else p for i, p in enumerate(placements))
     sharding = sharding_for(mesh, kept, shape, function)
+    if value.__class__ is Abstract:
+        return Abstract(tuple(shape), value.dtype, sharding=out or sharding)
     lead = [a for i in partial for a in mesh.axes[i]]
     spec = PartitionSpec(*([tuple(lead)] if partial else []), *sharding.spec)
     if partial:  # each device has a copy of what its process has
@@ -346,7 +348,11 @@ def _reduction(op: str, sharding: NamedSharding, copies: int) -> Any:
 def own_part(value: Any) -> Any:
     """This process's part of an array of all, over its devices; in one process the array itself."""
     value = settled(value)
-    if alone() or (not isinstance(value, jax.core.Tracer) and value.is_fully_addressable):
+    if alone():
+        return value
+    if value.__class__ is Abstract:
+        return _abstract_part(value)
+    if not isinstance(value, jax.core.Tracer) and value.is_fully_addressable:
         return value
     if isinstance(value, jax.core.Tracer):
         raise NotImplementedError("to_local(): a compiled program of several processes has no parts of its own")
@@ -357,11 +363,24 @@ def own_part(value: Any) -> Any:
     sharding = value.sharding
     if not isinstance(sharding, NamedSharding):
         raise NotImplementedError(f"to_local(): this process has no part of a tensor that lies as {sharding}")
-    mesh: Any = sharding.mesh
-    here, shape = local_mesh(mesh), [*value.shape]
-    for dim, entry in enumerate(sharding.spec):
-        shape[dim] //= _processes(mesh, here, (entry,) if isinstance(entry, str) else entry or ())
+    shape, own = _part_of(value.shape, sharding)
     pieces = {piece.device: piece.data for piece in parts}
-    own = NamedSharding(here, sharding.spec)
-    new = jax.make_array_from_single_device_arrays(tuple(shape), own, [pieces[d] for d in here.devices.flat])
+    new = jax.make_array_from_single_device_arrays(shape, own, [pieces[d] for d in own.mesh.devices.flat])
     return sharing(new, value)
+
+
+def _part_of(shape: Sequence[int], sharding: Any) -> tuple[tuple[int, ...], Any]:
+    """The shape of this process's part, and how it lies over its devices."""
+    mesh, part = sharding.mesh, [*shape]
+    here = local_mesh(mesh)
+    for dim, entry in enumerate(sharding.spec):
+        part[dim] //= _processes(mesh, here, (entry,) if isinstance(entry, str) else entry or ())
+    return tuple(part), NamedSharding(here, sharding.spec)
+
+
+def _abstract_part(value: Any) -> Any:
+    """This process's part of a tensor on 'meta'."""
+    if not isinstance(value.sharding, NamedSharding):
+        return value
+    shape, own = _part_of(value.shape, value.sharding)
+    return Abstract(shape, value.dtype, sharding=own if own.mesh.size > 1 else None)
