@@ -21,6 +21,10 @@ def found(tmp_path, source):
 FINDINGS = {
     "all there": ("import torch\ntorch.ones(2).sum()\ntorch.nn.Linear(1, 2)", []),
     "torch itself": ("import torch\ntorch.torch.ones(2)\ntorch.torch.oness", [(3, "torch.oness", "unknown")]),
+    "torch of a module": (
+        "import torch\ntorch.sparse.torch.eye(2)\ntorch.sparse.torch.oness", [(3, "torch.oness", "unknown")],
+    ),
+    "from another module": ("from torch.optim.adam import Optimizer\nfrom torch.nn.modules.conv import F", []),
     "a typo": ("import torch\ntorch.oness(2)", [(2, "torch.oness", "unknown")]),
     "not there yet": ("import torch as t\nt._C._no_such()", [(2, "torch._C._no_such", "missing")]),
     "from a module": ("from torch.nn import Linear, Nothing", [(1, "torch.nn.Nothing", "unknown")]),

@@ -144,6 +144,19 @@ def rounds(t):
     )  # fmt: skip
 
 
+def orders(t):
+    """Passes in random order, and what the generator gives after each; ``rounds`` are of workers that stay."""
+    found = []
+    for persistent in (False, True):
+        for pipe in (False, True):
+            g = t.Generator().manual_seed(3)
+            items = data(t).datapipes.iter.IterableWrapper(range(8)).shuffle() if pipe else list(range(8))
+            load = loader(t, items, None, shuffle=True, generator=g, persistent_workers=persistent)
+            for _ in range(3):
+                found += [[int(i) for i in load], t.randint(1000, (1,), generator=g).item()]
+    return found
+
+
 def counted(t):
     """Memory that processes share, and a function that is no module's."""
     count = multiprocessing.get_context("fork").Value("i", 0)
@@ -176,6 +189,7 @@ STORIES = {
     "kinds": made(kinds, None, n=2, collate_fn=lambda x: x),
     "writable": writable,
     "rounds": rounds,
+    "orders": orders,
     "shared memory": counted,
     "iterator": lambda t: (lambda i: (len(i), iter(i) is i, next(i), list(i), next(i, "end")))(
         iter(loader(t, [1, 2, 3], 2))

@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from torchlike._command.sources import files, uses
+from torchlike.interop.alias import from_home
+from torchlike.interop.refusing import is_refused
 from torchlike.interop.their_names import is_theirs
 from torchlike.interop.unbuilt import stands
 
@@ -119,6 +121,11 @@ def _trouble(name: str) -> tuple[str, str, str] | None:
     seen = module
     for part in parts:
         inner = _member(value, path, part)
+        if inner is _ABSENT and inspect.ismodule(value) and is_theirs(seen, part):
+            inner = _elsewhere(seen, part)
+            if inspect.ismodule(inner) and inner.__name__.partition(".")[0] == _OURS:
+                value, path, seen = inner, inner.__name__, f"torch{inner.__name__[len(_OURS) :]}"
+                continue
         if inner is _ABSENT:
             if not (inspect.ismodule(value) or inspect.isclass(value)):
                 return None  # a field of a value, which only a run would show
@@ -139,6 +146,12 @@ def _trouble(name: str) -> tuple[str, str, str] | None:
 
 
 _ABSENT: Any = object()
+
+
+def _elsewhere(place: str, name: str) -> Any:
+    """What PyTorch's module has imported from another one, as programs find it; _ABSENT where it would refuse."""
+    found = from_home(place, name)
+    return _ABSENT if is_refused(found) else found
 
 
 def _member(value: Any, path: str, name: str) -> Any:

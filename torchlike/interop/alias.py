@@ -108,7 +108,7 @@ def missing_names(module_name: str) -> Callable[[str], Any]:
         special = name.startswith("__") and name.endswith("__")  # of which the import system asks for some
         known = False if special and not ALIAS.installed else is_theirs(public, name)
         if known and ALIAS.installed:
-            return _from_home(public, name)
+            return from_home(public, name)
         if special or known is False:
             message = f"module {(public if ALIAS.installed else module_name)!r} has no attribute {name!r}"
         else:
@@ -119,7 +119,7 @@ def missing_names(module_name: str) -> Callable[[str], Any]:
     return __getattr__
 
 
-def _from_home(public: str, name: str) -> Any:
+def from_home(public: str, name: str) -> Any:
     """What PyTorch's module of this name has imported from elsewhere; a class that refuses where that is not here."""
     home = their_home(public, name)
     if home is not None:

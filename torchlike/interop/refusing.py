@@ -69,6 +69,11 @@ class _Refused(type):
 
 
 @functools.cache
+def is_refused(x: Any) -> bool:
+    """Whether ``x`` is a class that :func:`refused_class` has made."""
+    return isinstance(x, _Refused)
+
+
 def refused_class(module: str, name: str, why: str) -> type:
     """A class ``module.name`` that cannot be made an object of; what is called an error can be caught."""
 

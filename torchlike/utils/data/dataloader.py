@@ -18,7 +18,13 @@ from torchlike.utils.data._utils.pool import Pool, context_of
 from torchlike.utils.data._utils.worker import DATA, ERROR, Plan, get_worker_info
 from torchlike.utils.data.datapipes.datapipe import IterDataPipe
 from torchlike.utils.data.dataset import Dataset, IterableDataset
-from torchlike.utils.data.graph_settings import apply_sharding, apply_shuffle_settings, seed_shufflers
+from torchlike.utils.data.graph_settings import (
+    Again,
+    apply_sharding,
+    apply_shuffle_settings,
+    pass_seed,
+    seed_shufflers,
+)
 from torchlike.utils.data.sampler import BatchSampler, Order, RandomSampler, Sampler, SequentialSampler
 
 __all__ = ["DataLoader", "default_collate", "default_convert", "get_worker_info"]
@@ -321,11 +327,12 @@ class _MultiProcessingDataLoaderIter(_BaseDataLoaderIter):
         init = loader.worker_init_fn
         if isinstance(loader.dataset, IterDataPipe):
             init = functools.partial(_divided, init, *_place())
+            pass_seed(loader.generator)  # PyTorch draws one more, and leaves it
         plan = Plan(*options, init, self._base_seed, loader.num_workers)
         self._pool = Pool(context_of(loader.multiprocessing_context), plan)
         self._workers = self._pool.workers
         self._round = 0
-        self._begin(False)
+        self._begin()
 
     def _shutdown_workers(self) -> None:
         """End the workers, as happens when this is dropped."""
@@ -334,15 +341,15 @@ class _MultiProcessingDataLoaderIter(_BaseDataLoaderIter):
     def _reset(self, loader: DataLoader) -> None:
         """Start over with the workers that there are."""
         self._sampler_iter = iter(self._index_sampler)
-        self._base_seed = Order(loader.generator).seed()
         self._num_yielded = 0
         self._promised = loader._IterableDataset_len_called
         self._round += 1
-        self._begin(True)
+        pipes = isinstance(self._dataset, IterDataPipe)
+        self._begin(Again(pass_seed(loader.generator) if pipes else None))
 
-    def _begin(self, anew: bool) -> None:
+    def _begin(self, again: Again | None = None) -> None:
         numbers = range(len(self._workers))
-        self._fresh = set(numbers) if anew else set()  # those that have yet to start over
+        self._fresh = {} if again is None else dict.fromkeys(numbers, again)  # those that have yet to start over
         self._turns = itertools.cycle(numbers)
         self._ended: set[int] = set()
         self._asked: dict[int, int] = {}  # the tasks that are out, in order: the worker of each
@@ -361,9 +368,7 @@ class _MultiProcessingDataLoaderIter(_BaseDataLoaderIter):
             return
         worker = self._next_worker()
         self._asked[self._count] = worker
-        anew = worker in self._fresh
-        self._fresh.discard(worker)
-        self._pool.ask(worker, ((self._round, self._count), indices, anew))
+        self._pool.ask(worker, ((self._round, self._count), indices, self._fresh.pop(worker, None)))
         self._count += 1
 
     def _next_worker(self) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import warnings
-from typing import Any
+from typing import Any, NamedTuple
 
 from torchlike._base.dtypes import int64
 from torchlike._core.conversion.factories import empty
@@ -65,8 +65,22 @@ def apply_random_seed(datapipe: Any, rng: Any) -> Any:
 
 def seed_shufflers(datapipe: Any, generator: Any) -> None:
     """Seed the shufflers for one pass of a loader, from one number of its generator, as PyTorch does."""
-    seed = int(empty((), dtype=int64).random_(generator=generator).item())
-    apply_random_seed(datapipe, Generator().manual_seed(seed))
+    apply_random_seed(datapipe, Generator().manual_seed(pass_seed(generator)))
+
+
+class Again(NamedTuple):
+    """What a worker does before another pass: it seeds the shufflers of its pipe as all workers do."""
+
+    seed: int | None
+
+    def __call__(self, dataset: Any) -> None:
+        if self.seed is not None:
+            apply_random_seed(dataset, Generator().manual_seed(self.seed))
+
+
+def pass_seed(generator: Any) -> int:
+    """A number of a loader's generator, from which the shufflers of all workers are seeded for one pass."""
+    return int(empty((), dtype=int64).random_(generator=generator).item())
 
 
 def apply_sharding(datapipe: Any, num_of_instances: int, instance_id: int, sharding_group: Any = None) -> Any:

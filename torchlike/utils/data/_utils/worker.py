@@ -152,8 +152,9 @@ def work(
         broken = _failure(error, number)
     fetch = None
     while (task := asked.get()) is not None:
-        key, indices, anew = task
-        if anew:
+        key, indices, again = task
+        if again is not None:
+            again(plan.dataset)
             fetch = None
         if broken is None and fetch is None:
             fetch = _begun(plan, number)
