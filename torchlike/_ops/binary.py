@@ -330,7 +330,7 @@ def _times_log_family(name, log, edge, shift, nodes, overloads, variants, doc):
 
     def wrt_self(grad, self, other):
         still = (self == 0) & (other <= edge)
-        return jnp.where(still, 0, _times_log(grad, other, log))
+        return jnp.where(still, 0, grad * log(jnp.where(still, 1, other)))
 
     def wrt_other(grad, self, other):
         return grad * self / (other + shift if shift else other)
