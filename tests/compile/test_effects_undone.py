@@ -35,7 +35,7 @@ def change_all(w, x):
 ITERATOR = iter([1.0] * 9)
 ENDS = {
     "an iterator from outside": lambda x: x * next(ITERATOR),
-    "the value of a tensor": lambda x: x * bool(x.sum() > 0),
+    "the value of a tensor": lambda x: x * x.sum().item(),
     "an unknown function in C": lambda x: x * len(time.ctime()) * 0 + x,
 }
 

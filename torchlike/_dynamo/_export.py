@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 
 from torchlike._core.tensor.tensor import Tensor
 from torchlike.compiler._compile import compile
-from torchlike.compiler._module import OptimizedModule
 from torchlike.fx._codegen import PyTreeCodeGen, PyTreeInfo
 from torchlike.fx.experimental.proxy_tensor import make_fx
 from torchlike.fx.graph import Graph
@@ -100,9 +99,7 @@ def _flat(f: Callable, args: tuple, kwargs: dict, values: tuple) -> tuple[GraphM
         caught.append((graph, inputs, outs))
         return lambda *_: outs
 
-    program = compile(f, backend=keep, fullgraph=True)
-    (program.forward if isinstance(program, OptimizedModule) else program).strict = True
-    result = program(*args, **kwargs)
+    result = compile(f, backend=keep, fullgraph=True)(*args, **kwargs)
     leaves, spec = pytree.tree_flatten(values)
     results, out_spec = pytree.tree_flatten(result)
     graph, inputs, outs = caught[0] if caught else (GraphModule({}, Graph()), [], ())

@@ -181,9 +181,7 @@ class _Check:
     def _compiled(self) -> None:
         self._fake(*self.copies(_without_numbers))
         eager = self._outcome(lambda *a, **k: self.overload(*a, **k))
-        compiled = compile(lambda *a, **k: self.overload(*a, **k), fullgraph=True)
-        compiled.strict = True
-        program = self._outcome(compiled)
+        program = self._outcome(compile(lambda *a, **k: self.overload(*a, **k), fullgraph=True))
         for what, a, b in zip(("results", "changed arguments", "gradients"), eager, program, strict=True):
             if len(a) != len(b):
                 raise AssertionError(f"{self.overload}: a program gives {len(b)} {what}, eager code {len(a)}")

@@ -40,7 +40,7 @@ def compile(
     point; the line is logged (TORCHLIKE_LOG=graph_breaks). Numbers that change are inputs of the program.
 
     Args:
-        fullgraph: raise an error where the function cannot be one program, but for numbers read off tensors.
+        fullgraph: raise an error where the function cannot be one program.
         recompile_limit: the number of programs, ``torch._dynamo.config.recompile_limit`` (8) by default.
         options: {"bucket": ...} pads arguments to a few sizes, for functions that treat rows independently (see the
             page on compilation); PyTorch's own options are accepted and change nothing.

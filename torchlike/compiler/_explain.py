@@ -59,7 +59,6 @@ def explain(f: Callable, *extra_args: Any, **extra_kwargs: Any) -> Any:
         function = f._orig_mod if isinstance(f, OptimizedModule) else getattr(f, "_torchdynamo_orig_callable", f)
         run = compile(function.__call__ if isinstance(f, OptimizedModule) else function, fullgraph=True)
         call = run.forward if isinstance(run, OptimizedModule) else run
-        call.strict = True
         leaves, tree = jax.tree.flatten((args, kwargs), is_leaf=is_tensor)
         try:
             call(*args, **kwargs)

@@ -99,7 +99,7 @@ def _wrong(function: str, name: str, expected: str, got: object) -> NoReturn:
     raise TypeError(f"{function}(): argument '{name}' must be {expected}, not {kind}")
 
 
-def number_in(t: Tensor) -> Any:
+def _number(t: Tensor) -> Any:
     if state.dispatch_modes:
         return t.item()  # which a mode sees
     value = value_of(t) if state.capture is None else state.capture.numbers(t)
@@ -112,7 +112,7 @@ def as_int(function: str, name: str, x: Any) -> Any:
         return int(x)
     if isinstance(x, Tensor):
         if x.numel() == 1 and not (x.dtype.is_floating_point or x.dtype.is_complex):
-            return int(number_in(x))
+            return int(_number(x))
     elif isinstance(x, np.integer):
         return int(x)
     elif is_symbolic_dim(x):
@@ -187,7 +187,7 @@ def as_number(function: str, name: str, x: Any) -> Any:
             return x
         without_grad(function, name, x)
         if x.dim() == 0:
-            return number_in(x)
+            return _number(x)
     if (known := known_number(x)) is not x:
         return known
     return _wrong(function, name, "Number", x)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import functools
 import threading
-import traceback
 import weakref
 from collections.abc import Callable
 from operator import is_
@@ -19,8 +18,6 @@ from torchlike._base.logs import COMPILE
 from torchlike._base.state import AUTOCAST, CAPTURE, DISPATCH, LEVELS, state
 from torchlike._base.tracing import trace_state_clean
 from torchlike._core.autograd.anomaly import current as anomaly
-from torchlike._core.conversion import convert
-from torchlike._core.tensor import arguments
 from torchlike._core.tensor.tensor import Tensor
 from torchlike._executor.recorded import cut
 from torchlike._transforms.capture import graph_breaks
@@ -46,7 +43,6 @@ _SPENT = 4  # programs that undo what they rely on, before their function runs i
 _SHARED = "which tensors have a .grad, or which of them the arguments are or share memory with,"
 _OTHERS = CAPTURE | LEVELS | DISPATCH
 _EAGER = object()  # the reason of a function that was given up
-_READERS = frozenset([f.__code__ for f in (convert.item, convert.tolist, arguments.number_in)])
 
 
 class Unfit(RuntimeError):
@@ -68,7 +64,6 @@ class CompiledFunction:
     """
 
     dynamic: bool | None = None  # whether numbers among the arguments are inputs; None: once they have changed
-    strict = False  # whether ``fullgraph`` refuses numbers read of tensors, too, which PyTorch's programs have
     _interpreted = "function"  # what a capture of another function runs in place of this object
 
     def __init__(self, function: Any, fullgraph: bool = False, limit: int | None = None) -> None:
@@ -277,7 +272,7 @@ class CompiledFunction:
         reason = _reason(error)
         where = _user_line(error)
         postponed = getattr(error, "postponed", False)
-        if self.fullgraph and not postponed and (self.strict or not _reads_number(error)):
+        if self.fullgraph and not postponed:
             result_error = Unfit(f"torch.compile(fullgraph=True): {self._name()} is not one program: {where}{reason}")
             raise result_error from error
         result = graph_breaks.run(self.function, args, kwargs, self.lines)
@@ -336,13 +331,6 @@ def _reason(error: BaseException) -> str:
     if isinstance(error, jax.errors.JAXTypeError):
         return "it needs the value of a tensor while it is traced (item, bool, numpy, a shape that depends on values)"
     return f"{type(error).__name__}: {error}"
-
-
-def _reads_number(error: BaseException) -> bool:
-    """Whether Python has asked for a number of a tensor, and not for the truth of one, to branch on it."""
-    codes = {frame.f_code for frame, _ in traceback.walk_tb(error.__traceback__)}
-    known = codes.isdisjoint(_READERS) or convert.truth.__code__ in codes
-    return isinstance(error, jax.errors.JAXTypeError | Unsupported) and not known
 
 
 def _are(leaves: list[Any], args: tuple[Any, ...]) -> bool:
