@@ -57,7 +57,8 @@ TURNS = [
     lambda t, x: t.tile(x, (2,)), lambda t, x: x.tile(2, 1, 2), lambda t, x: x.tile(()),
     lambda t, x: t.repeat_interleave(x, 2), lambda t, x: x.repeat_interleave(2, dim=1),
     lambda t, x: x.repeat_interleave(0, 0),
-    lambda t, x: x[0, 0].repeat_interleave(3), lambda t, x: x.hsplit(2), lambda t, x: t.vsplit(x, [1]),
+    lambda t, x: x[0, 0].repeat_interleave(3), lambda t, x: x.hsplit(2), lambda t, x: t.arange(12.0).hsplit(3),
+    lambda t, x: t.vsplit(x, [1]),
     lambda t, x: t.isin(x, x[0]), lambda t, x: t.isin(x, 3, invert=True), lambda t, x: t.isin(2.0, x),
     lambda t, x: t.isin(x, x[:0]),
 ]  # fmt: skip

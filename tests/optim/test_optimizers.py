@@ -183,15 +183,26 @@ def test_state_of_compiled_steps_in_the_memory_order_of_the_parameter(name):
         np.testing.assert_allclose(a, b, rtol=1e-7)
 
 
-def test_half_precision():
-    for name in ("SGD", "Adam"):
-        a, b = (
-            train(torchlike, name, {"lr": 0.1}, "float16", 3),
-            train(torch, name, {"lr": 0.1}, "float16", 3),
-        )
-        for x, y in zip(a[0], b[0], strict=True):
-            assert x.dtype is torchlike.float16
-            np.testing.assert_allclose(host(x), y.detach().numpy(), rtol=5e-3, atol=5e-3)
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+@pytest.mark.parametrize(("name", "options"), [case for case in CASES if case[0] != "Adafactor"])
+def test_half_precision(name, options, dtype):
+    """16-bit numbers are rounded where PyTorch rounds them, but beyond its last whole vector; some are ties."""
+    rng = np.random.RandomState(0)
+    start, grads = rng.randn(32, 16), rng.randn(4, 32, 16) * 10.0 ** rng.randint(-6, 1, (4, 32, 16))
+
+    def run(t):
+        p = t.tensor(start, dtype=getattr(t, dtype)).requires_grad_()
+        given = {k: t.tensor(v[0]) if isinstance(v, list) else v for k, v in options.items()}
+        optimizer = getattr(t.optim, name)([p], **given)
+        for g in grads:
+            p.grad = t.tensor(g, dtype=p.dtype)
+            optimizer.step()
+        state = optimizer.state[p]
+        return [x.detach().double().numpy() for x in (p, *[state[k] for k in sorted(state)]) if isinstance(x, t.Tensor)]
+
+    for ours, expected in zip(run(torchlike), run(torch), strict=True):
+        assert (ours != expected).mean(where=~np.isnan(expected)) <= 0.02
+        assert (np.isnan(ours) == np.isnan(expected)).all()
 
 
 # ----- state dicts -----

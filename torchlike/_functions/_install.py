@@ -39,12 +39,15 @@ def both(*names):
     return register
 
 
-def spread(*names):
-    """Register as ``Tensor.<name>``, which takes the ints of its only argument one by one, too."""
+def spread(*names, one=True):
+    """Register as ``Tensor.<name>``, which takes the ints of its only argument one by one, too.
+
+    ``one``: whether a single int stands for a list of one, too, and not for a number of its own.
+    """
 
     def register(f):
         def spreading(self, *args, **kwargs):
-            if len(args) < 2 and not (args and isinstance(args[0], int | Tensor)):
+            if len(args) < 2 and not (one and args and isinstance(args[0], int | Tensor)):
                 return f(self, *args, **kwargs)
             if kwargs or not all(isinstance(n, int | Tensor) and not isinstance(n, bool) for n in args):
                 raise TypeError(f"{f.__name__}() takes 1 positional argument but {len(args) + len(kwargs)} were given")

@@ -533,7 +533,7 @@ def _splitter(name):
     splits.__name__ = splits.__qualname__ = name
     where = {"hsplit": "columns (of a vector: along it)", "vsplit": "rows", "dsplit": "the third dimension"}[name]
     splits.__doc__ = f"""Slices of {where}: that many equal ones, or between the given indices; a tuple of views."""
-    return function(name)(spread(name)(splits))
+    return function(name)(spread(name, one=False)(splits))
 
 
 hsplit, vsplit, dsplit = map(_splitter, ("hsplit", "vsplit", "dsplit"))

@@ -3,13 +3,16 @@
 A rule is ``rule(p, g, state, t, n, **options) -> (new p, new state)``: ``state`` a tuple of arrays, ``t``
 the step count (float64) or None, ``n`` a dict of the group's numbers (float64 scalars), ``options`` static.
 Complex parameters reach it as real arrays with a last axis of 2. Numbers are combined in float64 and cast
-last, as PyTorch combines them in Python.
+last, as PyTorch combines them in Python. Rules are made of the operators that PyTorch calls, so that 16-bit floats
+are rounded where PyTorch rounds them.
 """
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
+
+from torchlike._ops._elementwise import is_reduced
 
 
 def update_all(params, grads, states, steps, numbers, *, rule, which, maximize=False, whole=False, **options):
@@ -69,43 +72,100 @@ def _in(p, x):
     return jnp.asarray(x).astype(p.dtype)
 
 
-def _decayed(p, g, n, decay):
-    return g + _in(p, n["weight_decay"]) * p if decay else g
+def _once(f, *arrays):
+    """``f`` as one operator of PyTorch: 16-bit floats are computed in float32 and rounded once, explicitly.
+
+    By casts alone they would not be: XLA drops casts there and back within a program.
+    """
+    dtype = arrays[0].dtype
+    if not is_reduced(arrays[0]):
+        return f(*arrays)
+    return _rounded(f(*[a.astype(np.float32) for a in arrays]), dtype).astype(dtype)
+
+
+def _rounded(x, dtype):
+    """Numbers in float32, rounded to what ``dtype`` holds."""
+    if dtype == jnp.bfloat16:
+        return lax.reduce_precision(x, 8, 7)
+    least, spacing = jnp.finfo(dtype).smallest_normal, jnp.finfo(dtype).smallest_subnormal
+    small = lax.round(x / np.float32(spacing), lax.RoundingMethod.TO_NEAREST_EVEN) * np.float32(spacing)
+    return jnp.where(jnp.abs(x) < np.float32(least), small, lax.reduce_precision(x, 5, 10))
+
+
+def _stored(x, number):
+    """A number as sums have it: rounded to the dtype of ``x``, though held in float32 if that has 16 bits."""
+    return _rounded(jnp.asarray(number).astype(np.float32), x.dtype) if is_reduced(x) else _in(x, number)
+
+
+def _times(x, number):
+    return _once(lambda x: x * _in(x.real, number), x)
+
+
+def _over(x, number):
+    return _once(lambda x: x / _in(x, number), x)
+
+
+def _shifted(x, number):
+    number = _stored(x, number)
+    return _once(lambda x: x + number, x)
+
+
+def _root(x):
+    return _once(jnp.sqrt, x)
+
+
+def _product(x, y):
+    return _once(lambda x, y: x * y, x, y)
+
+
+def _add(x, y, number):
+    """``x + number * y``."""
+    number = _stored(x.real, number)
+    return _once(lambda x, y: x + number * y, x, y)
+
+
+def _add_product(x, y, z, number):
+    """``x + number * y * z``."""
+    return _once(lambda x, y, z: x + _in(x, number) * y * z, x, y, z)
+
+
+def _add_quotient(x, y, z, number):
+    """``x + number * y / z``."""
+    return _once(lambda x, y, z: x + _in(x, number) * y / z, x, y, z)
 
 
 def _lerp(a, b, weight):
-    return a + _in(a, weight) * (b - a)
+    return _once(lambda a, b: a + _in(a, weight) * (b - a), a, b)
+
+
+def _decayed(p, g, n, decay):
+    return _add(g, p, n["weight_decay"]) if decay else g
 
 
 def _square_average(average, g, beta):
     """``beta * average + (1 - beta) * g**2``."""
-    return average * _in(g, beta) + _in(g, 1 - beta) * g * g
+    return _add_product(_times(average, beta), g, g, 1 - beta)
 
 
 def sgd(p, g, state, t, n, *, momentum, nesterov, decay):
     g = _decayed(p, g, n, decay)
     if momentum:
-        fresh, m = n["first"] != 0, _in(p.real, n["momentum"])
-        buffer = jnp.where(fresh, lax.stop_gradient(g), m * state[0] + _in(p.real, 1 - n["dampening"]) * g)
+        moved = _add(_times(state[0], n["momentum"]), g, 1 - n["dampening"])
+        buffer = jnp.where(n["first"] != 0, lax.stop_gradient(g), moved)
         state = (buffer,) = _settled(n, state, (buffer,))
-        g = g + m * buffer if nesterov else buffer
-    return p - _in(p.real, n["lr"]) * g, state
+        g = _add(g, buffer, n["momentum"]) if nesterov else buffer
+    return _add(p, g, -n["lr"]), state
 
 
 def adam(p, g, state, t, n, *, amsgrad, decay, decoupled):
-    if decay and decoupled:
-        p = p * _in(p, 1 - n["lr"] * n["weight_decay"])
-    elif decay:
-        g = _decayed(p, g, n, True)
+    p, g = _decay_first(p, g, n, decay, decoupled)
     mean = _lerp(state[0], g, 1 - n["beta1"])
     square = _square_average(state[1], g, n["beta2"])
     new = (mean, square, jnp.maximum(state[2], square)) if amsgrad else (mean, square)
     mean, square, *tops = state = _settled(n, state, new)
     top = tops[0] if amsgrad else square
-    correction = jnp.sqrt(1 - n["beta2"] ** t)
-    denominator = jnp.sqrt(top) / _in(p, correction) + _in(p, n["eps"])
-    step_size = n["lr"] / (1 - n["beta1"] ** t)
-    return p - _in(p, step_size) * (mean / denominator), state
+    denominator = _shifted(_over(_root(top), jnp.sqrt(1 - n["beta2"] ** t)), n["eps"])
+    return _add_quotient(p, mean, denominator, -n["lr"] / (1 - n["beta1"] ** t)), state
 
 
 _SETTLED: tuple = (sgd, adam)
@@ -118,40 +178,43 @@ def rmsprop(p, g, state, t, n, *, centered, momentum, decay):
     spread = square
     if centered:
         mean = _lerp(state[-1], g, 1 - n["alpha"])
-        spread = square - mean * mean
-    step = g / (jnp.sqrt(spread) + _in(p, n["eps"]))
+        spread = _add_product(square, mean, mean, -1.0)
+    spread = _shifted(_root(spread), n["eps"])
     if momentum:
-        step = _in(p, n["momentum"]) * state[1] + step
+        step = _add_quotient(_times(state[1], n["momentum"]), g, spread, 1.0)
         kept.append(step)
-    return p - _in(p, n["lr"]) * step, (*kept, mean) if centered else tuple(kept)
+        p = _add(p, step, -n["lr"])
+    else:
+        p = _add_quotient(p, g, spread, -n["lr"])
+    return p, (*kept, mean) if centered else tuple(kept)
 
 
 def adagrad(p, g, state, t, n, *, decay):
     g = _decayed(p, g, n, decay)
-    total = state[0] + g * g
+    total = _add_product(state[0], g, g, 1.0)
     rate = n["lr"] / (1 + (t - 1) * n["lr_decay"])
-    return p - _in(p, rate) * g / (jnp.sqrt(total) + _in(p, n["eps"])), (total,)
+    return _add_quotient(p, g, _shifted(_root(total), n["eps"]), -rate), (total,)
 
 
 def adadelta(p, g, state, t, n, *, decay):
     g = _decayed(p, g, n, decay)
     square = _square_average(state[0], g, n["rho"])
-    eps = _in(p, n["eps"])
-    delta = jnp.sqrt(state[1] + eps) / jnp.sqrt(square + eps) * g
-    return p - _in(p, n["lr"]) * delta, (square, _square_average(state[1], delta, n["rho"]))
+    spread, size = (_root(_shifted(x, n["eps"])) for x in (square, state[1]))
+    delta = _product(_once(lambda x, y: x / y, size, spread), g)
+    return _add(p, delta, -n["lr"]), (square, _square_average(state[1], delta, n["rho"]))
 
 
 def adamax(p, g, state, t, n, *, decay):
     g = _decayed(p, g, n, decay)
     mean = _lerp(state[0], g, 1 - n["beta1"])
-    largest = jnp.maximum(_in(p, n["beta2"]) * state[1], jnp.abs(g) + _in(p, n["eps"]))
-    return p - _in(p, n["lr"] / (1 - n["beta1"] ** t)) * (mean / largest), (mean, largest)
+    largest = jnp.maximum(_times(state[1], n["beta2"]), _shifted(jnp.abs(g), n["eps"]))
+    return _add_quotient(p, mean, largest, -n["lr"] / (1 - n["beta1"] ** t)), (mean, largest)
 
 
 def _decay_first(p, g, n, decay, decoupled):
     """The parameter and the gradient after weight decay of either kind."""
     if decay and decoupled:
-        return p * _in(p, 1 - n["lr"] * n["weight_decay"]), g
+        return _times(p, 1 - n["lr"] * n["weight_decay"]), g
     return p, _decayed(p, g, n, decay)
 
 
@@ -162,9 +225,9 @@ def nadam(p, g, state, t, n, *, decay, decoupled):
     product = (state[0] * mu.astype(state[0].dtype)).astype(np.float64)
     mean = _lerp(state[1], g, 1 - n["beta1"])
     square = _square_average(state[2], g, n["beta2"])
-    denominator = jnp.sqrt(square / _in(p, 1 - n["beta2"] ** t)) + _in(p, n["eps"])
-    p = p - _in(p, n["lr"] * (1 - mu) / (1 - product)) * (g / denominator)
-    p = p - _in(p, n["lr"] * mu_next / (1 - product * mu_next)) * (mean / denominator)
+    denominator = _shifted(_root(_over(square, 1 - n["beta2"] ** t)), n["eps"])
+    p = _add_quotient(p, g, denominator, -n["lr"] * (1 - mu) / (1 - product))
+    p = _add_quotient(p, mean, denominator, -n["lr"] * mu_next / (1 - product * mu_next))
     return p, (product, mean, square)
 
 
@@ -178,16 +241,17 @@ def radam(p, g, state, t, n, *, decay, decoupled):
     enough = length > 5
     safe = jnp.where(enough, length, longest)
     rectified = jnp.sqrt((safe - 4) * (safe - 2) * longest / ((longest - 4) * (longest - 2) * safe))
-    adaptive = _in(p, jnp.sqrt(correction)) / (jnp.sqrt(square) + _in(p, n["eps"])) * _in(p, rectified)
-    step = mean / _in(p, 1 - n["beta1"] ** t) * _in(p, n["lr"]) * jnp.where(enough, adaptive, 1)
-    return p - step, (mean, square)
+    step = _times(_over(mean, 1 - n["beta1"] ** t), n["lr"])
+    inverse = _once(lambda x: 1 / x, _shifted(_root(square), n["eps"]))
+    adapted = _times(_product(step, _times(inverse, jnp.sqrt(correction))), rectified)
+    return _add(p, jnp.where(enough, adapted, step), -1.0), (mean, square)
 
 
 def asgd(p, g, state, t, n, *, decay):
     g = _decayed(p, g, n, decay)
     eta, mu, average = state[0].astype(np.float64), state[1].astype(np.float64), state[2]
-    p = p * _in(p, 1 - n["lambd"] * eta) - _in(p, eta) * g
-    average = jnp.where(mu == 1, p, average + _in(p, mu) * (p - average))
+    p = _add(_times(p, 1 - n["lambd"] * eta), g, -eta)
+    average = jnp.where(mu == 1, p, _add(average, _times(_add(p, average, -1.0), mu), 1.0))
     eta = n["lr"] / (1 + n["lambd"] * n["lr"] * t) ** n["alpha"]
     return p, (eta, 1 / jnp.maximum(1, t - n["t0"]), average)
 
