@@ -7,6 +7,7 @@ themselves, broadcasting and promotion, is put off (:class:`Spread`, :class:`Cas
 from collections.abc import Callable
 from typing import Any
 
+import jax
 import numpy as np
 
 from torchlike._aten.lower import Later, redispatch, viewable
@@ -142,6 +143,7 @@ def _constant(x: Any) -> Any:
 
 def constant(value: Any) -> Any:
     """A tensor of a value that follows from shapes alone."""
+    value = value if isinstance(value, jax.Array) else jax.device_put(np.asarray(value))
     return wrap(value) if state.trace is None else state.trace.known(wrap(value))
 
 
