@@ -162,3 +162,15 @@ def test_positions_of_maxima_are_stored_in_a_program():
     found = jax.jit(shifted.apart(lambda x: opaque.stored(x + 1) * 2))
     text = found.lower(np.ones(3)).compile().as_text()
     assert ("conditional(" in text) == (jax.default_backend() == "cpu") and found(np.ones(3)).tolist() == [4.0] * 3
+
+
+def test_a_function_of_the_user_may_have_the_name_of_a_mark():
+    @jax.jit
+    def stored(x, y):
+        return x * y + 1
+
+    def f(x, y):
+        return stored(x, y).at[1:].set(x[:-1] * 2)
+
+    x = jax.numpy.arange(4.0)
+    assert jax.jit(shifted.apart(f))(x, x + 3).tolist() == f(x, x + 3).tolist() == [1, 0, 2, 4]

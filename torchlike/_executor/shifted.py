@@ -21,7 +21,7 @@ import jax
 from jax.core import Tracer
 
 from torchlike._base.jaxprs import ClosedJaxpr, Literal, jaxpr_as_fun, run_equation
-from torchlike._base.opaque import complete, stored
+from torchlike._base.opaque import complete
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -72,7 +72,12 @@ def _concerns(jaxpr: Any) -> bool:
 
 
 def _is_stored(e: Any) -> bool:
-    return e.primitive.name in _CALLS and e.params.get("name") == stored.__name__
+    """Whether it is :func:`opaque.stored`: a call of a barrier alone. A user's function may have that name, too."""
+    body = e.params["jaxpr"].jaxpr if e.primitive.name in _CALLS and "jaxpr" in e.params else None
+    if body is None or [inner.primitive.name for inner in body.eqns] != ["optimization_barrier"]:
+        return False
+    (barrier,) = body.eqns
+    return len(body.invars) == 1 and barrier.invars == body.invars and barrier.outvars == body.outvars
 
 
 def _bodies(parameter: Any) -> list[ClosedJaxpr]:
