@@ -219,11 +219,6 @@ def _arguments(node: OpNode, grads: list) -> tuple:
     return tuple(values)
 
 
-def _missing(node: OpNode, grads: list) -> list[int]:
-    """The results of a node that have got no gradient."""
-    return [i for i in node.plan.diff if grads[i] is None]
-
-
 def _absent(out: Any, grads: list) -> Tensor:
     zeros = absent(out, grads)
     return zeros if state.trace is None or type(zeros) is not Tensor else state.trace.known(zeros)
@@ -233,15 +228,20 @@ def _by_formula(node: OpNode, grads: list) -> list | None:
     """The gradients as the calls of the node's formula, or None."""
     plan = node.plan
     given = getattr(node, "given", None)
-    known, gradients = GRADIENTS[0]
     passes = plan.kernel is None and given is None and plan.op.declaration.backward is None
-    if passes or not known(plan, given):
+    if passes or not GRADIENTS[0][0](plan, given):
         return None
     grad, state.grad = state.grad, False
     try:
-        return gradients(plan, _arguments(node, grads), given, node, _missing(node, grads))
+        return _gradients(node, grads)
     finally:
         state.grad = grad
+
+
+def _gradients(node: OpNode, grads: list) -> list | None:
+    """The calls of the node's formula, recorded where autograd is on."""
+    missing = [i for i in node.plan.diff if grads[i] is None]
+    return GRADIENTS[0][1](node.plan, _arguments(node, grads), getattr(node, "given", None), node, missing)
 
 
 def _through(node: OpNode, grads: list) -> Any:
@@ -290,11 +290,7 @@ class CastTask(engine._Task):
         return super().apply(node, grads)
 
     def _by_formula(self, node: OpNode, grads: list) -> list | None:
-        if not self.create:
-            got = _by_formula(node, grads)
-        else:
-            given = getattr(node, "given", None)
-            got = GRADIENTS[0][1](node.plan, _arguments(node, grads), given, node, _missing(node, grads))
+        got = _gradients(node, grads) if self.create else _by_formula(node, grads)
         if got is None:
             return None
         got = [g.compute() if isinstance(g, Later) else g for g in got]

@@ -24,6 +24,7 @@ from torchlike._decl.op import Inplace, Op
 # {full name of a declared operator: function(*arguments) -> results} where it is several calls or another one, and
 # which ones depends on what only tensors have: strides, history, the cells that a call writes to.
 LOWERED: dict[str, Callable] = {}
+_RECORDED: set[str] = set()  # those of which each call is a node of PyTorch's
 SCALAR = "scalar"  # of nodes: whether the call was the overload for a number, not that for a tensor
 # What shows a derived kernel: (kernel, inputs) -> results. Installed by the backward half.
 DERIVED: list[Callable] = []
@@ -47,12 +48,14 @@ class Later:
         self.compute, self.rank = compute, rank
 
 
-def lowers(*names: str) -> Callable[[Callable], Callable]:
-    """Register how calls of these operators are shown."""
+def lowers(*names: str, recorded: bool = False) -> Callable[[Callable], Callable]:
+    """Register how calls of these operators are shown; ``recorded``: each of them is a node of PyTorch's, too."""
 
     def register(function: Callable) -> Callable:
         for name in names:
             LOWERED[name] = function
+        if recorded:
+            _RECORDED.update(names)
         return function
 
     return register
@@ -136,8 +139,7 @@ def _calls(name: str, declared: Callable | None) -> Callable | None:
 def composition(op: Op) -> Callable | None:
     """What makes an operator's results of other calls, which PyTorch records each by itself."""
     if op.aten.calls is None:
-        found = LOWERED.get(op.full_name)
-        return found if getattr(found, "recorded", False) else None
+        return LOWERED[op.full_name] if op.full_name in _RECORDED else None
     return partial(op.aten.calls, CALLS)
 
 

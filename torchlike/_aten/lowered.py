@@ -33,7 +33,7 @@ def whole(name: str, values: tuple) -> Any:
     return as_one(op, dict(zip([a.name for a in op.schema.args], values, strict=True)))
 
 
-@lowers("_fused_rms_norm")
+@lowers("_fused_rms_norm", recorded=True)
 def rms_norm(input: Any, normalized_shape: list, weight: Any, eps: float | None) -> Any:
     if input.dtype not in (dtypes.float32, dtypes.float64) or weight is not None and weight.dtype is not input.dtype:
         return whole("_fused_rms_norm", (input, normalized_shape, weight, eps))
@@ -43,9 +43,6 @@ def rms_norm(input: Any, normalized_shape: list, weight: Any, eps: float | None)
     root = redispatch(_aten.rsqrt.default, squares)
     out = redispatch(_aten.mul.Tensor, input, root)
     return out if weight is None else redispatch(_aten.mul.Tensor, out, weight), root
-
-
-rms_norm.__dict__["recorded"] = True  # each of its calls is a node of PyTorch's
 
 
 # -- products -------------------------------------------------------------------------------------------------------
@@ -313,7 +310,7 @@ def _added(query: Any, allowed: Any) -> Any:
     return redispatch(_aten.where.self, allowed, none, minus)
 
 
-@lowers("_scaled_dot_product_attention")
+@lowers("_scaled_dot_product_attention", recorded=True)
 def attention(
     query: Any, key: Any, value: Any, mask: Any, words: Any, p: float, causal: bool, scale: Any, gqa: bool
 ) -> Any:
@@ -343,9 +340,6 @@ def attention(
         scores = redispatch(_aten.add.Tensor, scores, mask)
     weights = redispatch(_aten._safe_softmax.default, scores, -1)
     return matmul(CALLS.kept(weights, *inputs), value)
-
-
-attention.__dict__["recorded"] = True
 
 
 @lowers("_embedding_bag")

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from torchlike._ops._elementwise import is_reduced
+from torchlike._ops._elementwise import is_reduced, widely
 
 
 def update_all(params, grads, states, steps, numbers, *, rule, which, maximize=False, whole=False, **options):
@@ -78,13 +78,13 @@ def _once(f, *arrays):
     By casts alone they would not be: XLA drops casts there and back within a program.
     """
     dtype = arrays[0].dtype
-    if not is_reduced(arrays[0]):
-        return f(*arrays)
-    return _rounded(f(*[a.astype(np.float32) for a in arrays]), dtype).astype(dtype)
+    return widely(lambda *wide: _rounded(f(*wide), dtype), *arrays)
 
 
 def _rounded(x, dtype):
-    """Numbers in float32, rounded to what ``dtype`` holds."""
+    """Numbers in float32, rounded to what a ``dtype`` of 16 bits holds; others are as they are."""
+    if dtype.itemsize != 2:
+        return x
     if dtype == jnp.bfloat16:
         return lax.reduce_precision(x, 8, 7)
     least, spacing = jnp.finfo(dtype).smallest_normal, jnp.finfo(dtype).smallest_subnormal
@@ -326,4 +326,4 @@ def _plus(number, x, y):
 
 def _bfloat16(x):
     """Rounded to bfloat16 but held in float32: XLA drops roundings by casts there and back."""
-    return lax.reduce_precision(x.astype(np.float32), 8, 7)
+    return _rounded(x.astype(np.float32), jnp.dtype(jnp.bfloat16))
