@@ -219,6 +219,15 @@ VALUES = """
 x = r(3,3,dtype=c) | LA.slogdet(x)
 x = r(1,6) | F.max_unpool1d(*F.max_pool1d(x,2,return_indices=True),2)
 x = r(); y = r() | F.cosine_similarity(x,y,dim=0)
+x = r(3,4,dtype=c) | LA.qr(x)
+x = r(3,4,dtype=c) | torch.qr(x)
+x = r(2,3,dtype=c); u = r(2,dtype=c); v = r(3,dtype=c) | torch.addr(x,u,v,beta=2-1j,alpha=1+2j)
+x = r(2,3,dtype=c); a = r(2,4,dtype=c); b = r(4,3,dtype=c) | torch.addmm(x,a,b,beta=2-1j,alpha=1+2j)
+x = r(2,3,dtype=c); y = r(2,3,dtype=c) | torch.cross(x,y,dim=1)
+x = r(2,3,dtype=c); y = r(2,3,dtype=c) | LA.cross(x,y)
+x = r(2,3,dtype=c) | x.prod()
+x = r(2,3,dtype=c) | x.prod(1)
+x = r(3) | 0.0**x
 """
 
 

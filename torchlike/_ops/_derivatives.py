@@ -244,13 +244,17 @@ def pow_base(grad, self, exponent):
 def pow_exponent(grad, self, exponent, result):
     positive = (exponent.real if jnp.iscomplexobj(exponent) else exponent) >= 0
     still = jnp.logical_and(self == 0, positive)
-    product = conj(result * aten.log(self))
-    return grad * aten["where.self"](still, _zero(product), product)
+    return _unless_still(grad, still, conj(result * aten.log(self)))
+
+
+def _unless_still(grad, still, slope):
+    return grad * aten["where.self"](still, _zero(slope), slope)
 
 
 def pow_of_number(grad, self, exponent, result):
     if self == 0:
-        return pow_exponent(grad, jnp.asarray(self, result.dtype), exponent, result)
+        still = (exponent.real if jnp.iscomplexobj(exponent) else exponent) >= 0
+        return _unless_still(grad, still, conj(result * jnp.asarray(-np.inf, result.dtype)))
     number = complex(self) if jnp.iscomplexobj(result) else float(self)
     logarithm = np.log(number) if isinstance(number, complex) or number > 0 else np.nan
     return grad * conj(result * jnp.asarray(logarithm, result.dtype))
@@ -291,8 +295,8 @@ def pdist(grad, self, result, p):
 def cross(axis):
     """Of a product along the dimension that ``axis`` tells, in a schema whose shapes broadcast."""
     return {
-        "other": (lambda grad, self, dim: aten.linalg_cross(grad, self, dim=axis(grad.shape, dim)), {}),
-        "self": (lambda grad, other, dim: aten.linalg_cross(other, grad, dim=axis(grad.shape, dim)), {}),
+        "other": (lambda grad, self, dim: aten.linalg_cross(grad, conj(self), dim=axis(grad.shape, dim)), {}),
+        "self": (lambda grad, other, dim: aten.linalg_cross(conj(other), grad, dim=axis(grad.shape, dim)), {}),
     }
 
 
@@ -328,12 +332,12 @@ CLAMP_MAX = {
 
 
 def times(x, number):
-    return x if number == 1 else x * number
+    return x if number == 1 else x * np.conj(number)
 
 
 ADDR = {
-    "vec1": (lambda grad, vec2, alpha: times(aten.mv(grad, vec2), alpha), {}),
-    "vec2": (lambda grad, vec1, alpha: times(aten.mv(aten.t(grad), vec1), alpha), {}),
+    "vec1": (lambda grad, vec2, alpha: times(aten.mv(grad, conj(vec2)), alpha), {}),
+    "vec2": (lambda grad, vec1, alpha: times(aten.mv(aten.t(grad), conj(vec1)), alpha), {}),
     "self": (lambda grad, beta: times(grad, beta), {}),
 }
 
@@ -429,7 +433,7 @@ def trace(grad, self_aval):
 
 def _others(grad, x, dim):
     """The gradient of a product over ``dim``: each element's times the product of the others."""
-    n = x.shape[dim]
+    n, x = x.shape[dim], conj(x)
     if n == 1:
         return grad
     one = aten.ones([1 if d == dim else m for d, m in enumerate(x.shape)], x)

@@ -111,6 +111,11 @@ SVD = {"A": (_svd, {"when": lambda A_aval: A_aval.dtype.kind != "c"})}
 # -- QR, LU ----------------------------------------------------------------------------------------------
 
 
+def has_qr(aval):
+    """Whether :func:`qr` is the derivative: not of wide complex matrices."""
+    return aval.dtype.kind != "c" or aval.shape[-2] >= aval.shape[-1]
+
+
 def qr(grads, Q, R):
     to_q, to_r = grads
     m, k, n = Q.shape[-2], Q.shape[-1], R.shape[-1]

@@ -73,7 +73,7 @@ def _r_alone_jvp(values, dots):
     'linalg_qr(Tensor A, str mode="reduced") -> (Tensor Q, Tensor R)',
     variants="out",
     saved="Q! R! mode ~A",
-    backward=_derivatives_matrices.qr,
+    backward={"A": (_derivatives_matrices.qr, {"when": lambda A_aval: _derivatives_matrices.has_qr(A_aval)})},
     autocast={"cpu": "fp32"},
     columns=(0, 1),
 )
@@ -100,7 +100,7 @@ def linalg_qr(A, mode):
 @op("qr(Tensor self, bool some=True) -> (Tensor Q, Tensor R)", node="LinalgQrBackward",
     variants="function method out", aten={"out": "Q", "calls": _composed.qr},
     saved={"Q!": "Q", "R!": "R", "mode": lambda some: "reduced" if some else "complete", "~self": "self"},
-    backward=_derivatives_matrices.qr,
+    backward={"self": (_derivatives_matrices.qr, {"when": lambda self_aval: _derivatives_matrices.has_qr(self_aval)})},
     autocast={"cpu": "fp32"},
     columns=(0, 1))  # fmt: skip
 def qr(self, some):
