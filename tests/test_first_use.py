@@ -48,6 +48,21 @@ assert {"Linear", "Module", "optim", "compile", "load", "tensor"} <= names.keys(
     assert not [name for name in loaded if name.startswith(("jax.extend", *(f"torchlike.{part}" for part in LAZY)))]
 
 
+def test_what_a_first_step_leaves_for_later(run):
+    code = """
+import sys
+from torchlike import nn, optim
+import torchlike as torch
+model = nn.Sequential(nn.Linear(2, 3), nn.BatchNorm1d(3), nn.SyncBatchNorm(3), nn.ReLU())
+opt = optim.Adam(model.parameters())
+model(torch.ones(4, 2)).sum().backward()
+opt.step()
+print(*(name for name in sys.modules if name.startswith(("torchlike.distributed", "torchlike.autograd"))))
+assert torch.autograd.profiler.record_function and torch.nn.modules._functions.CrossMapLRN2d
+"""
+    assert run(code) == [""]
+
+
 def test_python_without_docstrings_and_assertions(run):
     """As with ``python -OO``, of the package alone: to compile jax anew takes as long again."""
     code = """

@@ -112,13 +112,27 @@ class Windows:
         limits = [t + (o - 1) * s + 1 for t, o, s in zip(tap, self.out, self.stride, strict=True)]
         return lax.slice(x, (0, *tap), (x.shape[0], *limits), (1, *self.stride))
 
-    def position(self, tap):
-        """(flat index in the input, whether it is inside) of element ``tap`` of every window: [1, *out]."""
-        flat, inside = 0, True
+    def first(self):
+        """The flat index in the input of every window's first element, which may lie in the padding: [1, *out]."""
+        flat = 0
+        for i, (s, p, n) in enumerate(zip(self.stride, self.pad, self.size, strict=True)):
+            flat = flat * n + (lax.broadcasted_iota(jnp.int64, (1, *self.out), i + 1) * s - p)
+        return flat
+
+    def offset(self, tap):
+        """How much further in the flat input element ``tap`` of a window is than the first one."""
+        flat = 0
+        for t, n in zip(tap, self.size, strict=True):
+            flat = flat * n + t
+        return flat
+
+    def inside(self, tap):
+        """Whether element ``tap`` of every window is inside the input: [1, *out]."""
+        inside = True
         for i, (t, s, p, n) in enumerate(zip(tap, self.stride, self.pad, self.size, strict=True)):
             at = lax.broadcasted_iota(jnp.int64, (1, *self.out), i + 1) * s + (t - p)
-            flat, inside = flat * n + at, inside & (at >= 0) & (at < n)
-        return flat, inside
+            inside = inside & (at >= 0) & (at < n)
+        return inside
 
     def split(self, x):
         """The padded ``x`` as [B, out0, kernel0, out1, kernel1, ...]; only if ``apart``."""
@@ -136,29 +150,25 @@ def _lowest(dtype):
 def _max_unrolled(x, windows):
     padded = windows.padded(x, _lowest(x.dtype))
     whole = all(edge[0] == 0 >= edge[1] for edge in windows.reach())
-    best = index = None
+    best = None
     for tap in windows.taps():
-        value, (flat, inside) = windows.at(padded, tap), windows.position(tap)
+        value, inside = windows.at(padded, tap), True if whole else windows.inside(tap)
         if best is None:
-            best, index, found = value, jnp.broadcast_to(flat, value.shape), inside
+            best, found = value, inside
+            further = lax.full(value.shape, 0, jnp.int64)
             continue
-        better = (value > best) | (value != value)
+        better = lax.bitwise_or(lax.gt(value, best), lax.ne(value, value))  # lax: jnp's operators are traced one by one
         if not whole:  # where everything is -inf, the first element inside the input is the maximum
             better = inside & (better | ~found)
             found = found | inside
-        best, index = jnp.where(better, value, best), jnp.where(better, flat, index)
-    return best, index
+        best = lax.select(better, value, best)
+        further = lax.select(better, lax.full_like(further, windows.offset(tap)), further)
+    return best, windows.first() + further
 
 
 def _max_apart(x, windows):
     padded = windows.split(windows.padded(x, _lowest(x.dtype)))
-    inner = tuple(range(2, padded.ndim, 2))
-    best = jnp.max(padded, inner)
-    flat, inside = _grid(windows, padded.shape)
-    level = windows.between(best)
-    first = jnp.min(jnp.where((padded == level) & inside, flat, jnp.iinfo(int64.np).max), inner)
-    last_nan = jnp.max(jnp.where(padded != padded, flat, -1), inner)
-    return best, jnp.where(last_nan >= 0, last_nan, first)
+    return _with_places(padded, windows)
 
 
 def _max_patches(x, windows):
@@ -167,25 +177,36 @@ def _max_patches(x, windows):
     for i, (o, s, k, d) in enumerate(zip(windows.out, windows.stride, windows.kernel, windows.dilation, strict=True)):
         at = jnp.arange(o)[:, None] * s + jnp.arange(k)[None, :] * d
         padded = jnp.take(padded, at, axis=1 + 2 * i)
+    return _with_places(padded, windows)
+
+
+def _places(windows, shape):
+    """Where in the input the elements are, by dimension: each for [1, out0, kernel0, out1, kernel1, ...]."""
+    shape = (1, *shape[1:])
+    for i, (s, d, p) in enumerate(zip(windows.stride, windows.dilation, windows.pad, strict=True)):
+        outer = lax.broadcasted_iota(jnp.int64, shape, 1 + 2 * i)
+        yield outer * s + lax.broadcasted_iota(jnp.int64, shape, 2 + 2 * i) * d - p
+
+
+def _flat(windows, shape):
+    """The flat index in the input for [1, out0, kernel0, out1, kernel1, ...]."""
+    flat = 0
+    for at, n in zip(_places(windows, shape), windows.size, strict=True):
+        flat = flat * n + at
+    return flat
+
+
+def _with_places(padded, windows):
+    """The maxima of [B, out0, kernel0, out1, kernel1, ...] and the first place of each, the last one of NaN."""
     inner = tuple(range(2, padded.ndim, 2))
     best = jnp.max(padded, inner)
-    flat, inside = _grid(windows, padded.shape)
+    flat, inside = _flat(windows, padded.shape), True
+    for at, n in zip(_places(windows, padded.shape), windows.size, strict=True):
+        inside = inside & (at >= 0) & (at < n)
     level = windows.between(best)
     first = jnp.min(jnp.where((padded == level) & inside, flat, jnp.iinfo(int64.np).max), inner)
     last_nan = jnp.max(jnp.where(padded != padded, flat, -1), inner)
     return best, jnp.where(last_nan >= 0, last_nan, first)
-
-
-def _grid(windows, shape):
-    """(flat index in the input, whether it is inside) for [1, out0, kernel0, out1, kernel1, ...]."""
-    shape = (1, *shape[1:])
-    flat, inside = 0, True
-    numbers = zip(windows.stride, windows.dilation, windows.pad, windows.size, strict=True)
-    for i, (s, d, p, n) in enumerate(numbers):
-        outer = lax.broadcasted_iota(jnp.int64, shape, 1 + 2 * i)
-        at = outer * s + lax.broadcasted_iota(jnp.int64, shape, 2 + 2 * i) * d - p
-        flat, inside = flat * n + at, inside & (at >= 0) & (at < n)
-    return flat, inside
 
 
 def _max_pool(name, n, self, kernel_size, stride, padding, dilation, ceil_mode):
@@ -229,11 +250,12 @@ def _scattered(grad, index, size):
 
 def _routed(grad, index, windows, size):
     if windows.apart:
-        flat, _ = _grid(windows, (1, *(v for pair in zip(windows.out, windows.kernel, strict=True) for v in pair)))
+        flat = _flat(windows, (1, *(v for pair in zip(windows.out, windows.kernel, strict=True) for v in pair)))
         routed = jnp.where(windows.between(index) == flat, windows.between(grad), 0)
         out = _unpadded(routed.reshape(-1, *(o * k for o, k in zip(windows.out, windows.kernel, strict=True))), windows)
     elif math.prod(windows.kernel) <= _UNROLLED:
-        out = sum(_place(jnp.where(index == windows.position(tap)[0], grad, 0), tap, windows) for tap in windows.taps())
+        further = index - windows.first()
+        out = sum(_place(jnp.where(further == windows.offset(tap), grad, 0), tap, windows) for tap in windows.taps())
         out = _unpadded(out, windows)
     else:
         out = _scattered(grad, index, size)

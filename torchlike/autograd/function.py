@@ -1,6 +1,7 @@
 """Custom functions: ``Function``, its context, and ``once_differentiable``."""
 
 import functools
+import importlib
 import inspect
 import warnings
 from typing import Any
@@ -257,6 +258,13 @@ class Function(FunctionCtx, metaclass=FunctionMeta):
         return custom_function.run(cls._backward_cls(), cls.forward, setup, args, then)
 
 
+def _apply_first(cls: Any, args: tuple) -> Any:
+    """As what stands in its place from now on: the calls inside of transforms, imported with the first one."""
+    importlib.import_module("torchlike.autograd._function_levels")
+    return TRANSFORMS.apply(cls, args)
+
+
+TRANSFORMS.apply = _apply_first
 _MEMBERS = [name for name in vars(Function) if not name.startswith("_") and name != "apply"]
 
 

@@ -1,6 +1,8 @@
 """Optimizer, the base of all algorithms: parameter groups, state per parameter, and the hooks around a step."""
 
 import functools
+import importlib
+import sys
 import warnings
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Iterable
@@ -16,8 +18,6 @@ from torchlike._base.state import state
 from torchlike._core.autograd.hooks import RemovableHandle
 from torchlike._core.tensor.tensor import Tensor
 from torchlike._executor.recorded import cut
-from torchlike.autograd._recording import _profiler_enabled
-from torchlike.autograd.profiler import record_function
 from torchlike.interop.alias import missing_names
 from torchlike.interop.jax_tree import refuse
 from torchlike.optim._extending import *  # noqa: F403
@@ -356,7 +356,11 @@ def _named(name: str) -> AbstractContextManager:
     """A context under ``name`` in profiles and JAX's traces; a program that is being captured has no place for it."""
     if state.capture is not None:
         return _NOWHERE
-    return record_function(name) if _profiler_enabled() else TraceAnnotation(name)
+    if "torchlike.autograd._recording" in sys.modules:  # nothing profiles before it is imported
+        profiler = importlib.import_module("torchlike.autograd.profiler")
+        if profiler._profiler_enabled():
+            return profiler.record_function(name)
+    return TraceAnnotation(name)
 
 
 def hooked_everywhere() -> bool:

@@ -1,5 +1,6 @@
 """The modules, by family."""
 
+from torchlike.interop.lazy import on_first_use
 from torchlike.nn.modules import (
     activation,
     adaptive,
@@ -48,6 +49,8 @@ from torchlike.nn.modules.rnn import *  # noqa: F403
 from torchlike.nn.modules.sparse import *  # noqa: F403
 from torchlike.nn.modules.transformer import *  # noqa: F403
 from torchlike.nn.modules.upsampling import *  # noqa: F403
+
+__getattr__, __dir__ = on_first_use(__name__)
 
 __all__ = [
     "Module",

@@ -1,13 +1,13 @@
 """Batch normalisation layers."""
 
+import importlib
+import sys
 from typing import Any
 
 from torchlike._base.dtypes import bfloat16, float16, int64
 from torchlike._base.state import no_grad
 from torchlike._core.conversion.factories import empty, ones, tensor, zeros
 from torchlike._core.tensor.tensor import Tensor
-from torchlike.distributed._collectives import all_reduce
-from torchlike.distributed.distributed_c10d import get_world_size, is_initialized
 from torchlike.nn import functional as F
 from torchlike.nn.modules.lazy import LazyModuleMixin
 from torchlike.nn.modules.module import Module
@@ -178,7 +178,7 @@ class SyncBatchNorm(_BatchNorm):
     def forward(self, input: Tensor) -> Tensor:
         """``input`` normalised, [N, C, *], with the statistics of all processes where it is trained by several."""
         batch = self.training or self.running_mean is None
-        if not (batch and is_initialized() and get_world_size(self.process_group) > 1):
+        if not (batch and _processes(self.process_group) > 1):
             return super().forward(input)
         self._check_input_dim(input)
         return self._over_processes(input)
@@ -230,8 +230,17 @@ class SyncBatchNorm(_BatchNorm):
         return new
 
 
+def _processes(group: Any) -> int:
+    """How many processes ``group`` has. torch.distributed is large: before it is imported there is one."""
+    if "torchlike.distributed" not in sys.modules:
+        return 1
+    distributed = importlib.import_module("torchlike.distributed")
+    return distributed.get_world_size(group) if distributed.is_initialized() else 1
+
+
 def _summed(own: Tensor, group: Any) -> Tensor:
     """The sum over processes. Its gradient is the sum of those of all, which the hook makes of this one's."""
+    all_reduce = importlib.import_module("torchlike.distributed").all_reduce
     whole = own.detach().clone()
     all_reduce(whole, group=group)
     if not own.requires_grad:

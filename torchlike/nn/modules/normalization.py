@@ -1,12 +1,12 @@
 """Layer, group, root-mean-square and local response normalisation."""
 
+import importlib
 import numbers
 
 from torchlike._base.state import no_grad
 from torchlike._core.conversion.factories import empty
 from torchlike._core.tensor.tensor import Tensor
 from torchlike.nn import functional as F
-from torchlike.nn.modules import _functions
 from torchlike.nn.modules.module import Module
 from torchlike.nn.parameter import Parameter
 
@@ -192,7 +192,8 @@ class CrossMapLRN2d(Module):
         self.size, self.alpha, self.beta, self.k = size, alpha, beta, k
 
     def forward(self, input: Tensor) -> Tensor:
-        return _functions.CrossMapLRN2d.apply(input, self.size, self.alpha, self.beta, self.k)
+        functions = importlib.import_module("torchlike.nn.modules._functions")  # with torch.autograd, which is large
+        return functions.CrossMapLRN2d.apply(input, self.size, self.alpha, self.beta, self.k)
 
     def extra_repr(self) -> str:
         return f"{self.size}, alpha={self.alpha}, beta={self.beta}, k={self.k}"
