@@ -53,9 +53,9 @@ GAPS = [
     ("`linalg.*`, `qr`, `svd`, `lu*`, `cholesky*`", "strides under vmap, of `numpy()`", "results lie by rows there"),
     ("`unravel_index`", "strides", "those of one tensor of all coordinates"),
     (
-        "`triangular_solve`, `cholesky_inverse`, `cholesky_solve`",
-        "gradient of what is not read, jvp, gradgrad",
-        "elements outside the triangle that is read count for nothing; PyTorch's formulas read them",
+        "`triangular_solve`, `cholesky_inverse`",
+        "jvp",
+        "the map that the gradient is the transpose of; PyTorch's is another one",
     ),
     ("`linalg.eigh`", "jvp of tangents that are not symmetric", "of the triangle that is read; PyTorch's reads both"),
     ("`as_strided_scatter`", "gradient of self", "0 where src was written; PyTorch gives it there and 0 elsewhere"),

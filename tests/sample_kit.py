@@ -92,6 +92,8 @@ EXPLICIT: dict[str, tuple[list, tuple]] = {
     "_adaptive_max_pool3d": ([(1, 2, 4, 4, 4)], ((2, 2, 2),)),
     "_pack_padded_sequence": ([(3, 2, 4), _long([0, 1, 3])], ()),
     "_pad_packed_sequence": ([(3, 4), _long([[0, 1], [2, 3]]), 0.0], ()),
+    **{f"_cross_entropy_prob_{i}": ([(3, 4), (3, 4), None, 0.4], ()) for i in range(3)},
+    **{f"_kl_div_log_{r}": ([(3, 4), (3, 4)], ()) for r in ("none", "mean", "sum")},
     **{f"_cosine_embedding_loss_{r}": ([(3, 4), (3, 4), _long([1, -1, 1]), None], ()) for r in ("none", "mean", "sum")},
     "select_backward": ([(3,)], ((2, 3), 0, 1)),
     "slice_backward": ([(2, 2)], ((2, 5), 1, 1, 5, 2)),
@@ -175,6 +177,8 @@ def _works(op: Op, static: tuple, values: list) -> bool:
     try:
         arrays = [jnp.asarray(v) if isinstance(v, np.ndarray) else v for v in values]
         out = jax.eval_shape(op.forward(static), *arrays)
+        if op.checked is not None:
+            op.examine(static, arrays)
     except Exception:
         return False
     return any(rules.differentiable(o.dtype) and o.size for o in derive.as_tuple(out) if hasattr(o, "dtype"))

@@ -51,6 +51,9 @@ A = r(3,3).triu(); B = r(3,2) | torch.cholesky_solve(B,A,True)
 A = r(2,3,3).tril(); B = r(2,3,2) | torch.cholesky_solve(B,A)
 A = r(3,3).tril() | torch.cholesky_inverse(A)
 A = r(3,3).triu() | torch.cholesky_inverse(A,True)
+A = r(3,3) | torch.cholesky_inverse(A)
+A = r(2,3,3) | torch.cholesky_inverse(A,True)
+x=torch.tensor([[1.,2.],[2.,4.]],requires_grad=True) | LA.det(x)
 A = r(3,3) | torch.matrix_exp(A)
 A = r(3,4) | LA.pinv(A)
 A = r(4,3) | LA.pinv(A)
@@ -153,6 +156,10 @@ x = r(3,4) | (x*torch.tensor([[1.,0,1,0],[0,0,1,1],[1,1,1,0]])).cumprod(1)
 x = r(3,4) | (x*torch.tensor([[1.,0,1,0],[0,0,1,1],[1,1,1,0]])).cumprod(0)
 x = r(3,dtype=c) | x.cumprod(0)
 x = r() | x.cumprod(0)
+x = r(0,2) | x.prod()
+x = r(2,0) | x.prod(1)
+x = r() | x.transpose(0,0)
+x = r(3) | x.cfloat()
 x = r(3,4) | LA.vector_norm(x,1.5,dim=1)
 x = r(3,4) | LA.vector_norm(x*0,1.5,dim=1)
 x = r(3,4) | LA.vector_norm(x,0.5,dim=1)
@@ -193,6 +200,7 @@ x = r(4); w = r(1) | F.prelu(x-.5,w)
 x = r(2,4,3).detach(); w = r(4) | F.prelu(x-.5,w)
 x = r(2,4,3); w = r(4).detach() | F.prelu(x-.5,w)
 x = r(10) | x.put(torch.tensor([1,2]),torch.zeros(2,dtype=d))
+x = r(0,1,4,5,4) | F.fractional_max_pool3d(x,(2,2,1),output_size=2)
 x = r(10); y = r(2) | x.put(torch.tensor([1,-2]),y,accumulate=True)
 x = r(5,2); y = r(1,2) | x.put(torch.tensor([[1,2]]),y)
 x = r(1,1,6,6) | F.max_unpool2d(*F.max_pool2d(x,2,return_indices=True),2)
@@ -242,7 +250,8 @@ def backward(t, script: str, mode: bool) -> tuple[list[str], list]:
     def r(*shape, dtype=None):
         values = numbers.rand(*shape)
         values = values + 1j * numbers.rand(*shape) if dtype is not None and dtype.is_complex else values
-        leaves.append(t.tensor(values, dtype=dtype or t.float64).requires_grad_())
+        made = t.tensor(values, dtype=dtype or t.float64)
+        leaves.append((made if made.numel() else t.zeros(shape, dtype=made.dtype)).requires_grad_())  # numpy's strides
         return leaves[-1]
 
     names = {"torch": t, "F": t.nn.functional, "LA": t.linalg, "r": r, "c": t.complex128, "d": t.float64}

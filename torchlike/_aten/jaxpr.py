@@ -37,7 +37,7 @@ class Cast:
     def make(self) -> Any:
         kind = FROM_NP[self.dtype]
         if self.source.dtype.is_complex and not kind.is_complex:
-            return cast(real_or_imaginary(self.source, 0), self.dtype)
+            return whole(cast(real_or_imaginary(self.source, 0), self.dtype))
         return redispatch(_aten._to_copy.default, self.source, dtype=kind, layout=strided, device=self.source.device)
 
 

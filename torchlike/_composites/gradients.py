@@ -65,8 +65,8 @@ def _at_places(dims: int) -> Callable:
     def backward(grad_output: Any, self: Any, *rest: Any) -> Any:
         indices, lead = rest[-1], tuple(self.shape[:-dims])
         flat = grad_output.new_zeros((*lead, math.prod(self.shape[-dims:])))
-        places = indices.reshape(*lead, -1)
-        return flat.scatter_add(-1, places, grad_output.reshape(*lead, -1)).reshape(self.shape)
+        rows = (*lead, math.prod(indices.shape[-dims:]))
+        return flat.scatter_add(-1, indices.reshape(rows), grad_output.reshape(rows)).reshape(self.shape)
 
     return backward
 

@@ -434,8 +434,10 @@ def trace(grad, self_aval):
 def _others(grad, x, dim):
     """The gradient of a product over ``dim``: each element's times the product of the others."""
     n, x = x.shape[dim], conj(x)
-    if n == 1:
+    if n == 1 and x.size:
         return grad
+    if not x.size:
+        return aten.expand(grad, [*x.shape])
     one = aten.ones([1 if d == dim else m for d, m in enumerate(x.shape)], x)
     before = aten.cumprod(aten.cat([one, aten["slice.Tensor"](x, dim, 0, n - 1)], dim), dim)
     turned = aten.flip(aten["slice.Tensor"](x, dim, 1, n), [dim])
@@ -444,7 +446,9 @@ def _others(grad, x, dim):
 
 
 def product(grad, self):
-    return aten.view(_others(grad, aten.view(self, [self.size]), 0), [*self.shape]) if self.ndim else grad
+    if not self.ndim:
+        return grad
+    return aten.view(_others(grad, aten.view(self, [self.size]), 0), [*self.shape])
 
 
 def product_along(grad, self, dim, keepdim):
@@ -492,8 +496,8 @@ PUT = {
 def unpooled(grad, indices, output_size):
     """The gradients at places that were told for each channel."""
     lead = [*indices.shape[: indices.ndim - len(output_size)]]
-    places = aten.view(indices, [*lead, -1])
-    rows = aten.view(grad, [*lead, -1])
+    places = aten.view(indices, [*lead, int(np.prod(indices.shape[len(lead) :]))])
+    rows = aten.view(grad, [*lead, int(np.prod(grad.shape[len(lead) :]))])
     return aten.view(aten.gather(rows, -1, places), [*indices.shape])
 
 

@@ -222,7 +222,7 @@ def lu_unpack(grads, LU_data_aval):
 
 def _factors(A):
     """(factors, pivots) of a matrix, which PyTorch has saved."""
-    return tuple([unseen(lambda a, i=i: aten.linalg_lu_factor(a)[i], A) for i in (0, 1)])
+    return tuple([unseen(lambda a, i=i: aten.linalg_lu_factor_ex(a)[i], A) for i in (0, 1)])
 
 
 def _spread(x, n):
@@ -312,7 +312,7 @@ def _triangular_solve(grads, A, solution, upper, transpose, unitriangular, needs
 TRIANGULAR_SOLVE = {"self, A": _triangular_solve}
 
 
-def _cholesky_solve(grad, input2, result, upper, needs):
+def _cholesky_solve(grad, self, input2, result, upper, needs):  # PyTorch saves self, too
     to_self = aten.cholesky_solve(grad, input2, *([True] if upper else []))
     to_factor = None
     if "input2" in needs:

@@ -308,7 +308,6 @@ def _of_probabilities(reduction, node):
     @op(
         f"_cross_entropy_prob_{reduction}(Tensor self, Tensor target, Tensor? weight, float label_smoothing) -> Tensor",
         variants="",
-        dtype="promote",
         node=node,
         autocast="fp32",
         saved="",
@@ -324,12 +323,13 @@ def _of_probabilities(reduction, node):
             )
         if weight is not None:
             _demand_weight_of_classes("cross_entropy", self, weight)
-        axis = _axis(self)
-        share = jnp.asarray(label_smoothing).astype(wide(self).dtype)
+        axis, kind = _axis(self), jnp.result_type(self, target, *(() if weight is None else (weight,)))
+        share = jnp.asarray(label_smoothing).astype(wide(target).dtype)
         aim = wide(target) * (1 - share) + share / max(self.shape[axis], 1)
         logp = log_softmax_along(wide(self), axis)
+        logp = logp if self.dtype == kind else logp.astype(self.dtype)  # each step has the dtype of its operands
         losses = -jnp.sum(logp * aim if weight is None else logp * aim * _along(wide(weight), logp), axis)
-        return reduce(losses, reduction).astype(self.dtype)
+        return reduce(losses, reduction).astype(kind)
 
     return cross_entropy_prob
 

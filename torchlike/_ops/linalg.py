@@ -432,7 +432,7 @@ def _solve_by_factor_jvp(upper, values, dots):
 
 @op("cholesky_solve(Tensor self, Tensor input2, bool upper=False) -> Tensor", variants="function method out",
     out="cast safely", saved="input2 result! self upper", autocast={"cpu": "fp32"},
-    backward=_derivatives.CHOLESKY_SOLVE,
+    vjp=_derivatives.CHOLESKY_SOLVE,
     columns=(0,))  # fmt: skip
 def cholesky_solve(self, input2, upper):
     """The X with ``A @ X = B`` where ``input2`` is the Cholesky factor of A.
@@ -476,7 +476,7 @@ def _zero_on_diagonal(self, upper):
 
 @op("cholesky_inverse(Tensor self, bool upper=False) -> Tensor", out="cast safely", variants="function method out",
     check=_zero_on_diagonal,
-    saved="result! self! upper", autocast={"cpu": "fp32"}, backward=_derivatives.cholesky_inverse,
+    saved="result! self! upper", autocast={"cpu": "fp32"}, vjp={"self": _derivatives.cholesky_inverse},
     columns=(0,))  # fmt: skip
 def cholesky_inverse(self, upper):
     """The inverse of the matrix whose Cholesky factor is given.
@@ -487,7 +487,7 @@ def cholesky_inverse(self, upper):
             [0.0000, 0.2500]])
     """
     square("cholesky_inverse", self)
-    return _by_factor(self, jnp.broadcast_to(eye_like(self), self.shape), upper)
+    return _solve_by_factor(self, jnp.broadcast_to(eye_like(self), self.shape), upper)
 
 
 # -- functions of matrices ---------------------------------------------------------------------------

@@ -501,6 +501,7 @@ poisson_nll_loss = {
 
 
 def _negative_variance(input, target, var, eps):
+    demand("lt_cpu", var, "f")
     return jnp.any(var < 0), lambda: ValueError("var has negative entry/entries; gaussian_nll_loss takes variances")
 
 

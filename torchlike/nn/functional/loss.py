@@ -448,11 +448,7 @@ def gaussian_nll_loss(input, target, var, full=False, eps=1e-6, reduction="mean"
 
 
 def _demand_variances(var):
-    if var.dtype.is_complex:
-        raise NotImplementedError(
-            f"\"lt_cpu\" not implemented for '{var.dtype.scalar_name}': variances of gaussian_nll_loss are real"
-        )
-    if not var.dtype.is_floating_point:
+    if not var.dtype.is_floating_point and not var.dtype.is_complex:
         raise RuntimeError(
             f"gaussian_nll_loss: result type Float can't be cast to the desired output type {var.dtype.scalar_name}, "
             "which is the variances'; convert them with .to(input.dtype)"
