@@ -146,3 +146,75 @@ MANY_DIMENSIONS = [
 def test_more_dimensions_than_numpy_knows(f):
     ours, theirs = f(torchlike), f(torch)
     assert str(ours) == str(theirs)
+
+
+# Calls that were answered in silence, or refused by another exception than PyTorch's.
+REFUSED = [
+    lambda t: t.ones(4).reshape(2, 2, zzz=1), lambda t: t.ones(4).reshape(2, 2, shape=(4,)),
+    lambda t: t.ones(4).view(2, 2, dtype=t.int32), lambda t: t.ones(4).view(2, 2, size=(4,)),
+    lambda t: t.ones(4).flip(7, dims=(0,)), lambda t: t.ones(4, 2).permute(1, dims=(1, 0)),
+    lambda t: t.ones(4, 1).flatten(0, 1.0), lambda t: t.ones(4, 1).flatten(True),
+    lambda t: t.ones(4, 1).expand(True, 4), lambda t: t.ones(2, 3).sum((True, 0)),
+    lambda t: t.nn.functional.layer_norm(t.ones(1, 3), (1.0, 3)),
+    lambda t: t.nn.functional.rms_norm(t.ones(1, 3), (True, 3)),
+    lambda t: t.nn.functional.ctc_loss(t.ones(5, 1, 4), t.tensor([[1, 2]]), [5.0], [2]),
+    lambda t: t.nn.functional.ctc_loss(t.ones(5, 1, 4), t.tensor([[1, 2]]), [5], [2.5]),
+    lambda t: t.nn.functional.adaptive_avg_pool1d(t.ones(1, 2, 4), (None,)),
+    lambda t: t.tensordot(t.ones(2, 2), t.ones(2, 2), dims=(0, 1)),
+    lambda t: t.tensordot(t.ones(2, 2), t.ones(2, 2), dims=1.0),
+    lambda t: t.tensordot(t.ones(2, 2), t.ones(2, 2), dims=(1,)),
+    lambda t: t.linalg.matrix_rank(t.ones(2, 2), 7, atol=1.0),
+    lambda t: t.meshgrid(t.ones(2), t.ones(2).numpy(), indexing="ij"),
+    lambda t: t.cartesian_prod(t.ones(2), t.ones(2).numpy()),
+    lambda t: t.masked_select(t.ones(2), t.ones(2).bool().numpy()),
+    lambda t: t.nn.functional.layer_norm(t.ones(1, 3).int(), (3,), t.ones(3)),
+    lambda t: t.nn.functional.group_norm(t.ones(1, 4, 2).bool(), 2, t.ones(4)),
+    lambda t: t.nn.functional.softmin(t.tensor([True]), 0),
+    lambda t: t.nn.functional.soft_margin_loss(t.tensor([1]), t.tensor([1.0])),
+    lambda t: t.nn.functional.hinge_embedding_loss(t.tensor([True]), t.tensor([1.0])),
+    lambda t: t.bitwise_and(1, True), lambda t: t.bitwise_or(True, False),
+    *[lambda t, name=name: getattr(t.ones(2).cfloat(), name)(0) for name in ("max", "argmax", "argmin")],
+    *[lambda t, name=name: getattr(t.ones(2).cfloat(), name)() for name in ("deg2rad", "rad2deg", "frexp")],
+    lambda t: t.cov(t.tensor([True, False])),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("f", REFUSED)
+def test_refused_as_there(f):
+    agree_error(f, "")
+
+
+@pytest.mark.parametrize("name", ["xlogy", "atan2", "fmod", "copysign", "nextafter", "clamp_min", "remainder"])
+def test_in_place_calls_say_first_what_cannot_be_held(name):
+    agree_error(lambda t: getattr(t.ones(2), name + "_")(t.ones(2).cfloat()), "can't be cast")
+
+
+@pytest.mark.parametrize("name", ["bitwise_and", "bitwise_left_shift", "lcm", "gcd"])
+def test_in_place_calls_on_integers_say_first_what_cannot_be_held(name):
+    agree_error(lambda t: getattr(t.ones(2).int(), name + "_")(t.ones(2)), "can't be cast")
+
+
+LATER_BOOLS = [
+    lambda t: t.ones(4, 1).expand(4, True), lambda t: t.ones(2, 3).sum((0, True)), lambda t: t.ones(6).reshape(6, True),
+    lambda t: t.ones(2, 3).flip((0, True)), lambda t: t.nn.functional.pad(t.ones(1, 3), (1, True)),
+    lambda t: t.nn.functional.conv2d(t.ones(1, 1, 4, 4), t.ones(1, 1, 2, 2), stride=(2, True)),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("f", LATER_BOOLS)
+def test_bools_are_ints_after_the_first(f):
+    agree(f)
+
+
+WRAPPING = [
+    lambda t, u: t.nn.functional.softsign(u(0, 5, 255)),
+    lambda t, u: t.nn.functional.margin_ranking_loss(t.tensor([1.0]), t.tensor([3.0]), u(1)),
+    lambda t, u: t.nn.functional.cosine_embedding_loss(u(1, 200), t.tensor([1.0, 2.0]), t.tensor(1.0)),
+    lambda t, u: t.nn.functional.cosine_embedding_loss(u(1, 200), u(3, 200), t.tensor(1)),
+    lambda t, u: t.nn.functional.multilabel_soft_margin_loss(t.tensor([1.0, 2.0]), u(0, 248)),
+]
+
+
+@pytest.mark.parametrize("f", WRAPPING)
+def test_bytes_wrap_where_they_do_in_pytorch(f):
+    agree(lambda t: f(t, lambda *x: t.tensor(x if len(x) > 1 else x, dtype=t.uint8)))

@@ -88,6 +88,15 @@ def can_cast(from_: Any, to: Any) -> bool:
     return _can_cast(as_dtype(from_, "can_cast", "from_"), as_dtype(to, "can_cast", "to"))
 
 
+def demand_castable(name: str, source: dtype, target: dtype) -> None:
+    """RuntimeError where the result of the in-place call ``name`` is not one that the written tensor can hold."""
+    if source is not target and not can_cast(source, target):
+        raise RuntimeError(
+            f"result type {source.scalar_name} can't be cast to the desired output type {target.scalar_name} (in "
+            f"{name})"
+        )
+
+
 @cache
 def _can_cast(src: dtype, dst: dtype) -> bool:
     if src.is_complex:

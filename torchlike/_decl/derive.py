@@ -51,12 +51,7 @@ def into(name: str, out: jax.Array, like: jax.Array | jax.ShapeDtypeStruct) -> j
             f"output with shape {list(like.shape)} doesn't match the broadcast shape {list(out.shape)}"
             f" ({name} writes into its first argument and cannot resize it)"
         )
-    source, target = from_np(out.dtype), from_np(like.dtype)
-    if source is not target and not promotion.can_cast(source, target):
-        raise RuntimeError(
-            f"result type {source.scalar_name} can't be cast to the desired output type {target.scalar_name} (in "
-            f"{name})"
-        )
+    promotion.demand_castable(name, from_np(out.dtype), from_np(like.dtype))
     if isinstance(out, jax.ShapeDtypeStruct):  # on meta
         return type(out)(out.shape, like.dtype)
     return out.astype(like.dtype)

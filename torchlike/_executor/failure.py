@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import jax
 import jax.numpy as jnp
 
-from torchlike._base import exhausted
+from torchlike._base import exhausted, promotion
 from torchlike._base.device import of_array
+from torchlike._base.dtypes import from_np
 from torchlike._base.frames import JAX_NOTE
 from torchlike._base.result_layouts import elementwise
+from torchlike._decl import derive, rules
 from torchlike._executor import level, sparse
 from torchlike._executor.immediate import Abstract, infer
 from torchlike._executor.pending import Pending, all_settled, settled
@@ -76,6 +78,16 @@ def _demand_numbers(op: Kernel, values: Values) -> None:
             ) from None
 
 
+def _demand_castable(op: Kernel, values: Values) -> None:
+    """Refuse what an elementwise in-place call cannot hold: PyTorch says so before it refuses a dtype."""
+    declared = op.declaration
+    if getattr(declared, "inplace", None) is not op or declared.layout is not elementwise:
+        return
+    numbers = int | float | complex
+    arrays: list[Any] = [derive.aval(v) for v in values if hasattr(v, "dtype") or isinstance(v, numbers)]
+    promotion.demand_castable(op.name, rules.common_dtype(arrays), from_np(arrays[0].dtype))
+
+
 def translate(op: Kernel, static: Static, values: Values, error: Exception) -> Any:
     """The inferred result if a value is abstract; otherwise raise ``error`` as PyTorch would."""
     if any(type(v) is Abstract for v in values) and (isinstance(error, TypeError) or "__jax_array__" in str(error)):
@@ -94,6 +106,8 @@ def translate(op: Kernel, static: Static, values: Values, error: Exception) -> A
         refuse_devices(op.name, values)
     if isinstance(error, ValueError | TypeError) and "None" in str(error):
         _demand_numbers(op, values)
+    if isinstance(error, NotImplementedError):
+        _demand_castable(op, values)
     error = exhausted.told(error)
     if notes := getattr(error, "__notes__", None):  # jax's remark on its frames; the message is to end the error
         notes[:] = [note for note in notes if JAX_NOTE not in note]

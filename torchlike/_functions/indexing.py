@@ -222,6 +222,8 @@ def masked_select(input, mask, *, out=None):
     >>> torch.masked_select(torch.tensor([1, 2, 3]), torch.tensor([True, False, True]))
     tensor([1, 3])
     """
+    if not isinstance(mask, Tensor):
+        raise arguments.no_tensor("masked_select", "mask", 1, mask)
     if mask.dtype is not dtypes.bool:
         raise RuntimeError("masked_select: expected BoolTensor for mask")
     shape = dims.broadcast_shapes(tuple(input.shape), tuple(mask.shape))

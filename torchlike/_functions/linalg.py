@@ -228,6 +228,10 @@ def matrix_rank(input, tol=None, hermitian=False, *, atol=None, rtol=None, out=N
     tensor(1)
     """
     if tol is not None:
+        if atol is not None or rtol is not None:
+            raise TypeError(
+                "linalg_matrix_rank() received an invalid combination of arguments: tol, or atol and rtol, not both"
+            )
         atol, rtol = tol, 0.0
     return linalg_matrix_rank(input, atol=atol, rtol=rtol, hermitian=hermitian, out=out)
 

@@ -114,16 +114,18 @@ def tensordot(a, b, dims=2, out=None):
         dims = dims.tolist()
     if isinstance(dims, list | tuple):
         if len(dims) != 2:
-            raise RuntimeError(f"tensordot: dims must be an int or two lists of ints, got {dims!r}")
-        left, right = ((x,) if isinstance(x, int) else x for x in dims)
+            raise ValueError(f"tensordot: dims must be an int or two lists of ints, got {dims!r}")
+        left, right = dims
     else:
-        n = arguments.as_int("tensordot", "dims", dims)
+        if not hasattr(dims, "__index__"):
+            raise RuntimeError(f"tensordot expects dims to be an int or two lists of ints, but got {dims!r}")
+        n = int(dims)
         if n < 0:
             raise RuntimeError(f"tensordot expects dims >= 0, but got dims={n}")
         if n > min(a.ndim, b.ndim):
             raise RuntimeError(f"tensordot expects dims < ndim_a or ndim_b, but got dims={n}")
-        left, right = range(a.ndim - n, a.ndim), range(n)
-    left, right = (arguments.as_ints("tensordot", "dims", tuple(x)) for x in (left, right))
+        left, right = [*range(a.ndim - n, a.ndim)], [*range(n)]
+    left, right = (arguments.as_ints("tensordot", f"dims_{of}", x) for of, x in (("self", left), ("other", right)))
     return _run(named.tensordot, (a, b), (left, right), out)
 
 

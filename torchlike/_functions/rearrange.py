@@ -303,7 +303,9 @@ def meshgrid(*tensors, indexing=None):
 def _check_grid(tensors):
     if not tensors:
         raise RuntimeError("meshgrid expects a non-empty TensorList")
-    for t in tensors:
+    for i, t in enumerate(tensors):
+        if not isinstance(t, Tensor):
+            raise TypeError(f"meshgrid(): expected Tensor as element {i} in argument 0, but got {type(t).__name__}")
         if t.ndim > 1:
             raise RuntimeError(
                 f"torch.meshgrid: Expected 0D or 1D tensor in the tensor list but got a tensor of shape {list(t.shape)}"

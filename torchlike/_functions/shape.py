@@ -24,6 +24,7 @@ from torchlike._ops import view as views
 def _ints(name, args, keyword, argument):
     """The ints of ``x.f(2, 3)``, ``x.f((2, 3))`` or ``x.f(size=...)``."""
     if keyword is not None:
+        arguments.demand_once(name, argument, args)
         args = keyword
     elif len(args) == 1 and isinstance(args[0], list | tuple):
         args = args[0]
@@ -46,6 +47,8 @@ def view(self, *args, size=None, dtype=None):
     if dtype is None and len(args) == 1 and isinstance(args[0], dtypes.dtype | type):
         dtype = args[0]
     if dtype is not None:
+        if size is not None or (args and args[0] is not dtype):
+            raise TypeError("view() received an invalid combination of arguments: a size or a dtype, not both")
         return call_view(views.view_dtype, (self,), (arguments.as_dtype("view", "dtype", dtype),))
     shape = _ints("view", args, size, "size")
     return call_view(views.view_, (self,), (shape,))
@@ -66,10 +69,9 @@ def _reshape(self, size):
 
 
 @method("reshape")
-def reshape(self, *shape, **kwargs):
+def reshape(self, *args, shape=None):
     """The same values as another shape: a view where the strides allow it, else a copy."""
-    size = _ints("reshape", shape, kwargs.get("shape"), "shape")
-    return _reshape(self, size)
+    return _reshape(self, _ints("reshape", args, shape, "shape"))
 
 
 @function("reshape")
@@ -82,6 +84,10 @@ def reshape_(input, shape):
 def flatten(input, start_dim=0, end_dim=-1):
     """Dimensions ``start_dim`` to ``end_dim`` (inclusive) as one."""
     shape = tuple(input.shape)
+    if start_dim.__class__ is not int or end_dim.__class__ is not int:
+        start_dim, end_dim = (
+            arguments.as_int("flatten", n, d) for n, d in (("start_dim", start_dim), ("end_dim", end_dim))
+        )
     size = g.flatten_shape(shape, start_dim, end_dim)
     return input if size == shape else _reshape(input, size)
 

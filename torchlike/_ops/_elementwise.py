@@ -7,7 +7,7 @@ from jax import lax
 
 from torchlike._base.bits import widest
 from torchlike._base.dims import broadcast_shapes
-from torchlike._base.dtypes import from_np
+from torchlike._base.dtypes import from_np, get_default_dtype
 from torchlike._decl import rules
 from torchlike._decl.op import pointwise
 from torchlike._decl.words import aten
@@ -61,6 +61,12 @@ def demand(name, x, kinds):
             f"\"{name}\" not implemented for '{scalar_name(x)}': it takes {allowed} tensors; "
             "convert the input with .to(dtype)"
         )
+
+
+def demand_no_bools(what, x):
+    """RuntimeError for bools, of which PyTorch takes no ``-x`` ("Negation") and no ``x - y`` ("Subtraction")."""
+    if x.dtype == np.bool_:
+        raise RuntimeError(f"{what}, the `-` operator, on a bool tensor is not supported; convert it with .to(dtype)")
 
 
 def demand_real(x, *numbers):
@@ -179,6 +185,11 @@ def precise_log1p(x):
 
 def conj(x):
     return jnp.conj(x) if jnp.iscomplexobj(x) else x
+
+
+def inexact(x):
+    """Integers as the default dtype."""
+    return x.astype(get_default_dtype().np) if kind(x) == "i" else x
 
 
 def modulus(x):

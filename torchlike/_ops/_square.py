@@ -45,13 +45,31 @@ def demand_tolerances(name, self, **tolerances):
         broadcast_shapes(jnp.shape(x), self.shape[:-2])
 
 
+# Where PyTorch refuses 16-bit floats, and in the second table integers, by the name of a kernel that has none of them.
+_OF_INTEGERS = {
+    "cholesky": "cholesky_cpu", "linalg.eigh": "linalg_eigh_cpu", "linalg.lu": "lu_cpu", "torch.lu_factor": "lu_cpu",
+    "linalg.solve_triangular": "triangular_solve_cpu", "cholesky_inverse": "cholesky_inverse_out_cpu",
+    "cholesky_solve": "cholesky_solve_cpu", "torch.linalg.householder_product": "orgqr_cpu",
+    "triangular_solve": "triangular_solve_cpu",
+}  # fmt: skip
+_OF_HALVES = {
+    "linalg.cholesky": "cholesky_cpu", "linalg.cholesky_ex": "cholesky_cpu", "linalg.eig": "linalg_eig_out_cpu",
+    "linalg.qr": "geqrf_cpu", "linalg.svd": "linalg_svd_cpu", "linalg.det": "lu_cpu", "linalg.solve": "lu_cpu",
+    **_OF_INTEGERS,
+}  # fmt: skip
+
+
 def floating(name, x, low=False):
-    """RuntimeError unless the dtype is float32, float64 or complex, or with ``low`` any floating one."""
+    """An error unless the dtype is float32, float64 or complex, or with ``low`` any floating one."""
+    halves = not low and is_floating(x) and jnp.real(x).dtype not in (jnp.float32, jnp.float64)
+    kernel = _OF_HALVES.get(name) if halves else None if is_floating(x) else _OF_INTEGERS.get(name)
+    if kernel is not None:
+        raise NotImplementedError(f"\"{kernel}\" not implemented for '{type_name(x)}' ({name}; use .float())")
     if not is_floating(x):
         raise RuntimeError(
             f"{name}: Expected a floating point or complex tensor as input. Got {type_name(x)}; use .float()"
         )
-    if not low and jnp.real(x).dtype not in (jnp.float32, jnp.float64):
+    if halves:
         raise RuntimeError(f"{name}: Low precision dtypes not supported. Got {type_name(x)}; use .float()")
 
 

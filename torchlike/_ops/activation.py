@@ -8,10 +8,9 @@ from jax import lax
 
 from torchlike._base import result_layouts
 from torchlike._base.dims import wrap_dim
-from torchlike._base.dtypes import get_default_dtype
 from torchlike._decl.op import Inplace, op, pointwise
 from torchlike._ops import _composed, _derivatives
-from torchlike._ops._elementwise import demand, demand_real, kind, scalar_name, wide, wide_dtype
+from torchlike._ops._elementwise import demand, demand_real, inexact, kind, scalar_name, wide, wide_dtype
 from torchlike._ops.random import numbers, uniform01
 from torchlike._ops.special import bounded_erf
 
@@ -311,12 +310,9 @@ def relu6(self):
 def softsign(self):
     if kind(self) == "b":
         raise NotImplementedError("\"abs_cpu\" not implemented for 'Bool': softsign takes numbers; convert the input")
-    return _wide(lambda x: x / (1 + _modulus(x)), _inexact(self))
-
-
-def _inexact(x):
-    """Integers as the default dtype."""
-    return x.astype(get_default_dtype().np) if kind(x) == "i" else x
+    if kind(self) == "i":  # 1 + |x| wraps in its dtype
+        return inexact(self) / inexact(1 + _modulus(self))
+    return _wide(lambda x: x / (1 + _modulus(x)), self)
 
 
 def _modulus(x):
@@ -341,7 +337,7 @@ def tanhshrink(self):
         raise RuntimeError(
             "Subtraction, the `-` operator, with a bool tensor is not supported (tanhshrink); convert the input"
         )
-    x = _inexact(self)
+    x = inexact(self)
     return x - jnp.tanh(x)
 
 
@@ -354,6 +350,7 @@ def log_sigmoid(self):
 
 
 # ----- with weights, noise or halves -----
+
 
 def _prelu_weight(self, weight):
     """``weight`` shaped to broadcast along the channels of ``self``, after PyTorch's checks."""
@@ -576,6 +573,8 @@ def log_softmax(self, dim, dtype):
     vjp={"self": lambda grad, result, dim: -_softmax_back(grad, result, dim)})  # fmt: skip
 def softmin(self, dim, dtype):
     """Softmax of the negated input."""
+    if kind(self) == "b":
+        raise RuntimeError("Negation, the `-` operator, on a bool tensor is not supported (softmin)")
     x, result, axis = _softmax_input("softmax", -self, dim, dtype)
     return softmax_along(x, axis).astype(result)
 

@@ -7,7 +7,7 @@ from jax import lax
 
 from torchlike._decl.op import op
 from torchlike._ops import _composed_sums
-from torchlike._ops._axes import is_floating, refuse, type_name
+from torchlike._ops._axes import is_floating, type_name
 from torchlike._ops.matmul import precision
 
 
@@ -77,7 +77,8 @@ def _cov(self, correction, fweights, aweights):
         raise RuntimeError(
             f"cov(): expected input to have two or fewer dimensions but got an input with {self.ndim} dimensions"
         )
-    refuse("cov", self, "b")
+    if self.dtype == bool:
+        raise RuntimeError("cov(): bool dtype is not supported for input; convert it with .float()")
     x = self if self.ndim == 2 else self.reshape(1, -1)
     x = x if is_floating(x) else x.astype(jnp.float32)
     n = x.shape[1]

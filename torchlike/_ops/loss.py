@@ -14,10 +14,20 @@ from jax import lax
 
 from torchlike._base import result_layouts
 from torchlike._base.dtypes import get_default_dtype
+from torchlike._decl import rules
 from torchlike._decl.op import op
 from torchlike._decl.words import aten, spelled, unseen
 from torchlike._ops import _composed, _composed_sums
-from torchlike._ops._elementwise import broadcast, demand, kind, rounded_product, scalar_name, wide
+from torchlike._ops._elementwise import (
+    broadcast,
+    demand,
+    demand_no_bools,
+    inexact,
+    kind,
+    rounded_product,
+    scalar_name,
+    wide,
+)
 from torchlike._ops.cross_entropy import MEAN, NONE, SUM, reduce
 
 REDUCTIONS = (NONE, MEAN, SUM)
@@ -51,6 +61,19 @@ def raised(x, low):
 def _softplus_of_minus(x):
     """``log(1 + exp(-x))``."""
     return jnp.log1p(jnp.exp(-jnp.where(x < 0, -x, x))) - jnp.where(x < 0, x, 0)
+
+
+def _common(*arrays):
+    """The arrays in PyTorch's common dtype."""
+    bound = dict(enumerate(arrays))
+    rules.promote(bound, tuple(bound), dict(bound))
+    return tuple(bound.values())
+
+
+def _minus(target):
+    """``-target`` in its own dtype: of unsigned integers it wraps."""
+    demand_no_bools("Negation", target)
+    return -target
 
 
 def _num(x, like):
@@ -290,6 +313,9 @@ def binary_cross_entropy_with_logits(self, target, weight, pos_weight, reduction
     autocast="fp32",
 )
 def soft_margin_loss(self, target, reduction):
+    demand_no_bools("Negation", target)
+    if kind(self) in "bi":
+        raise RuntimeError(f"soft_margin_loss: result type Float can't be cast to {scalar_name(self)}")
     demand("soft_margin_loss", self, "f")
     if kind(target) == "c":
         raise RuntimeError(f"soft_margin_loss: result type {scalar_name(target)} can't be cast to {scalar_name(self)}")
@@ -419,15 +445,16 @@ def kl_div_log(self, target):
 
 
 @by_reduction("margin_ranking_loss(Tensor input1, Tensor input2, Tensor target, float margin=0.) -> Tensor",
-              "ClampMinBackward", dtype="promote", apart="input1 input2 target", autocast="fp32",
-              calls=_composed.margin_ranking_loss)  # fmt: skip
+              "ClampMinBackward", dtype="promote", policy="input1 input2", apart="input1 input2 target",
+              autocast="fp32", calls=_composed.margin_ranking_loss)  # fmt: skip
 def margin_ranking_loss(input1, input2, target, margin):
-    a, b, t = broadcast("margin_ranking_loss", input1, input2, target)
+    a, b, t = broadcast("margin_ranking_loss", input1, input2, _minus(target))
     if a.dtype == np.bool_:
         raise RuntimeError(
             "Subtraction, the `-` operator, with two bool tensors is not supported: margin_ranking_loss()"
         )
-    product = -t * (a - b)  # of integers it may wrap, as in PyTorch
+    t, gap = _common(t, a - b)
+    product = t * gap  # of integers it may wrap, as in PyTorch
     product = product if kind(product) in "fc" else product.astype(get_default_dtype().np)
     return positive_part(product + _num(margin, product))
 
@@ -436,6 +463,7 @@ def margin_ranking_loss(input1, input2, target, margin):
     layout=result_layouts.second_first,
               apart="self target", autocast="fp32", calls=_composed.hinge_embedding_loss)  # fmt: skip
 def hinge_embedding_loss(self, target, margin):
+    demand_no_bools("Subtraction", self)
     x, t = broadcast("hinge_embedding_loss", self, target)
     return jnp.where(t != 1, positive_part(_num(margin, x) - x), 0) + jnp.where(t != -1, x, 0)
 
@@ -443,8 +471,6 @@ def hinge_embedding_loss(self, target, margin):
 @by_reduction(
     "cosine_embedding_loss(Tensor input1, Tensor input2, Tensor target, float margin=0.) -> Tensor",
     "AddBackward",
-    dtype="each_int_to_float",
-    policy="input1 input2",
     autocast="fp32",
     apart="target",
     calls=_composed.cosine_embedding_loss,
@@ -453,10 +479,12 @@ def cosine_embedding_loss(input1, input2, target, margin):
     a, b, t = input1, input2, target
     _check_cosine_embedding(a, b, t)
     a, b = broadcast("cosine_embedding_loss", a, b)
-    dot, aa, bb = (jnp.sum(x, -1) for x in (a * b, a * a, b * b))
-    cosine = dot / jnp.sqrt((aa + 1e-12) * (bb + 1e-12))
+    products = (jnp.multiply(*_common(a, b)), a * a, b * b)  # of integers they may wrap, as in PyTorch
+    dot, aa, bb = (inexact(jnp.sum(x, -1, dtype=jnp.int64 if kind(x) in "bi" else None)) for x in products)
+    dot, aa, bb = _common(dot, aa + _num(1e-12, aa), bb + _num(1e-12, bb))
+    cosine = dot / jnp.sqrt(aa * bb)
     t, cosine = broadcast("cosine_embedding_loss", t, cosine)
-    return jnp.where(t == 1, 1 - cosine, 0) + jnp.where(t == -1, positive_part(cosine - _num(margin, a)), 0)
+    return jnp.where(t == 1, 1 - cosine, 0) + jnp.where(t == -1, positive_part(cosine - _num(margin, cosine)), 0)
 
 
 def _check_cosine_embedding(a, b, t):
@@ -524,15 +552,16 @@ def gaussian_nll_loss(input, target, var, eps):
 @by_reduction(
     "multilabel_soft_margin_loss(Tensor self, Tensor target, Tensor? weight) -> Tensor",
     "DivBackward",
-    dtype="promote",
     autocast={"cuda": "fp32"},
     calls=_composed.multilabel_soft_margin_loss,
 )
 def multilabel_soft_margin_loss(self, target, weight):
     demand("log_sigmoid_cpu", self, "f")
-    x, t = broadcast("multilabel_soft_margin_loss", self, target)
-    losses = t * _softplus_of_minus(x) + (1 - t) * _softplus_of_minus(-x)
+    x, t, others = broadcast("multilabel_soft_margin_loss", self, target, 1 - target)
+    x, t, others = _common(x, t, others)
+    losses = t * _softplus_of_minus(x) + others * _softplus_of_minus(-x)
     if weight is not None:
+        losses, weight = _common(*broadcast("multilabel_soft_margin_loss", losses, weight))
         losses = losses * weight
     if not self.ndim:
         raise IndexError("multilabel_soft_margin_loss: Dimension specified as -1 but tensor has no dimensions")

@@ -87,6 +87,11 @@ def _best(x, reduce, axis):
     return best, jnp.min(places, axis, keepdims=True).astype(jnp.int64)
 
 
+def _no_complex(name, x):
+    if jnp.iscomplexobj(x):
+        raise RuntimeError(f"{name}(): does not support complex input; take its .abs() or .real")
+
+
 def _whole(name, x, reduce):
     refuse(f"{name}_all", x, "c")
     _non_empty(name, x, tuple(range(x.ndim)))
@@ -95,7 +100,7 @@ def _whole(name, x, reduce):
 
 def _along(name, x, dim, keepdim, reduce):
     """(values, first places) of the extreme along one axis."""
-    refuse(name, x, "c")
+    _no_complex(name, x)
     axis = reduced_axis(dim, x.ndim)
     if not x.ndim:
         return x, jnp.zeros((), jnp.int64)
@@ -196,7 +201,7 @@ def min_dim(self, dim, keepdim):
 
 
 def _extreme_place(name, x, dim, keepdim, reduce):
-    refuse(name, x, "c")
+    _no_complex(name, x)
     if x.dtype == bool:
         raise RuntimeError(f"{name}(): does not support bool input; cast it with .int()")
     if dim is None:

@@ -302,8 +302,8 @@ def _layer_norm_backward(grads, input, weight, bias_aval, result1, result2, norm
 def layer_norm(input, normalized_shape, weight, bias, eps):
     """Standardized over the last dimensions, the mean and 1 / sqrt(variance + eps)."""
     _check_normalized("layer_norm", input, normalized_shape, ", ", weight=weight, bias=bias)
-    _demand_floating(input, "LayerNormKernelImpl")
     _demand_dtypes("layer_norm", input, (weight, bias))
+    _demand_floating(input, "LayerNormKernelImpl")
     axes = tuple(range(input.ndim - len(normalized_shape), input.ndim))
     x = wide(input)
     mean, rstd = statistics(x, axes, eps)
@@ -363,8 +363,8 @@ def group_norm(input, num_groups, weight, bias, eps):
                 f"Expected {what} to be a vector of size equal to the number of channels in input, but got "
                 f"{what} of shape {list(p.shape)} and input of shape {list(input.shape)}"
             )
-    _demand_floating(input, "GroupNormKernelImpl")
     _demand_dtypes("group_norm", input, (weight, bias))
+    _demand_floating(input, "GroupNormKernelImpl")
     x = _grouped(wide(input), num_groups)
     mean, rstd = statistics(x, (2, 3), eps)
     shape = (1, num_groups, -1, 1)

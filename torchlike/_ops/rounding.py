@@ -104,6 +104,7 @@ def nan_to_num(self, nan, posinf, neginf):
 )
 def frexp(self):
     """Mantissas in [0.5, 1) and integer exponents with ``input = mantissa * 2 ** exponent``."""
-    demand("frexp", self, "f")
+    if kind(self) != "f":
+        raise RuntimeError(f"torch.frexp() only supports floating-point dtypes, got {self.dtype}")
     mantissa, exponent = jnp.frexp(self)
     return mantissa, exponent.astype(np.int32)

@@ -478,19 +478,25 @@ sinc = unary(
     doc="``sin(pi x) / (pi x)``, 1 at 0.",
     shows="0.5 -> 0.6366",
 )
+
+
+def _converted(name, x, factor):
+    if kind(x) == "c":
+        raise RuntimeError(f"{name} is not supported for complex tensors: an angle is a real number")
+    return x * factor
+
+
 deg2rad = unary(
     "deg2rad",
-    lambda x: x * (math.pi / 180),
+    lambda x: _converted("deg2rad", x, math.pi / 180),
     lambda grad: grad * (math.pi / 180),
-    kinds="bif",
     doc="Degrees as radians.",
     shows="90.0 -> 1.5708",
 )
 rad2deg = unary(
     "rad2deg",
-    lambda x: x * (180 / math.pi),
+    lambda x: _converted("rad2deg", x, 180 / math.pi),
     lambda grad: grad * (180 / math.pi),
-    kinds="bif",
     doc="Radians as degrees.",
     shows="3.0 -> 171.8873",
 )

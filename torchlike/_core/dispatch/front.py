@@ -134,6 +134,7 @@ def _parameters(op: Op, env: dict[str, Any], varargs: str | None, receiver: str)
                 f"if {arg.name} is None:",
                 *([] if arg.has_default else [f"    if not _args: demand_given(NAME, '{arg.name}', _args)"]),
                 f"    {arg.name} = _args[0] if len(_args) == 1 and _args[0].__class__ in _LISTS else _args",
+                f"elif _args: demand_once(NAME, '{arg.name}', _args)",
             ]
         elif arg.name in _NUMPY_NAMES and all(a.has_default for a in args[i + 1 :]):
             others.append(arg)
@@ -164,7 +165,7 @@ _ENV = {
     "call_inplace": call_inplace, "call_out": call_out, "call_view": call_view,
     "dtype": dtypes.dtype, "_UNSET": _UNSET, "_LISTS": frozenset((list, tuple, Size)),
     "exact": exact, "_twice": _twice, "REAL": REAL, "demand_held": demand_held,
-    "demand_given": convert.demand_given,
+    "demand_given": convert.demand_given, "demand_once": convert.demand_once,
     **{n: getattr(convert, n) for n in dir(convert) if n.startswith("as_")},
 }  # fmt: skip
 

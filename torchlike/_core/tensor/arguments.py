@@ -36,6 +36,9 @@ KIND: dict[type, int] = {Tensor: 1, float: 2, int: 2, bool: 3, complex: 2, type(
 _NUMBERS: dict[type, Callable[..., Any]] = {float: float.__float__, int: int.__index__, complex: complex.__complex__}
 
 
+_OF_BITS = frozenset(("&", "|", "^", "<<", ">>"))  # no operators of two numbers
+
+
 def plain(op: Kernel, position: int, x: Any) -> Any:
     """``x``, an input of ``op``, as one that dispatch takes directly."""
     if type(x) in KIND:
@@ -77,6 +80,8 @@ def demand_no_bools(op: Kernel, inputs: tuple[Any, ...], static: tuple[Any, ...]
     declared = op.declaration
     if not isinstance(declared, Op) or (op is not declared and op is not declared.inplace):
         return  # derived or mapped, of what a call was given
+    if declared.operator in _OF_BITS and all([x.__class__ in _NUMBERS or x.__class__ is bool for x in inputs]):
+        raise TypeError(f"{op.name}() takes a tensor and a tensor or number, not two numbers; use torch.tensor()")
     spans = declared.spans(static)
     for arg in declared.dynamic:
         if arg.is_tensor and arg.name not in declared.numbers:
@@ -123,9 +128,12 @@ def as_int(function: str, name: str, x: Any) -> Any:
 
 
 def as_ints(function: str, name: str, x: Any) -> tuple[int, ...]:
-    """A tuple of ints from any sequence of them."""
+    """A tuple of ints from any sequence of them; as in PyTorch the first alone may not be a bool."""
     if isinstance(x, list | tuple):
-        return tuple([i if i.__class__ is int else as_int(function, name, i) for i in x])
+        return tuple([
+            i if i.__class__ is int else int(i) if at and i.__class__ is bool else as_int(function, name, i)
+            for at, i in enumerate(x)
+        ])  # fmt: skip
     return _wrong(function, name, "tuple of ints", x)
 
 
@@ -133,6 +141,12 @@ def demand_given(function: str, name: str, given: tuple[Any, ...]) -> None:
     """Refuse ``x.f()`` where ints are to be given one by one or as one sequence; ``x.f(())`` is fine."""
     if not given:
         raise TypeError(f'{function}() missing 1 required positional arguments: "{name}"')
+
+
+def demand_once(function: str, name: str, given: tuple[Any, ...]) -> None:
+    """Refuse ints one by one beside the keyword that names them."""
+    if given:
+        raise TypeError(f"{function}() got multiple values for argument '{name}'")
 
 
 def as_ints_or_int(length: int) -> Callable[[str, str, Any], tuple[int, ...]]:

@@ -1,10 +1,11 @@
 """Losses by margins, embeddings and alignments, and distances."""
 
+from torchlike._base.dtypes import int64
 from torchlike._core.conversion.factories import as_tensor
 from torchlike._core.dispatch.dispatch import call
 from torchlike._core.dispatch.observers import as_calls
 from torchlike._core.tensor import arguments
-from torchlike._core.tensor.arguments import as_float, bools
+from torchlike._core.tensor.arguments import as_float, as_ints, bools
 from torchlike._core.tensor.tensor import Tensor
 from torchlike._functions._install import function
 from torchlike._ops import _composed_functions, class_margins, ctc, similarity
@@ -239,7 +240,7 @@ def _lengths(name, given, n):
             raise RuntimeError(f"ctc_loss: {name} must be integral, got {given.dtype}")
         found = given.reshape(-1).long()
     elif isinstance(given, list | tuple):
-        found = as_tensor([int(x) for x in given]).long()
+        found = as_tensor(as_ints("ctc_loss", name, given), dtype=int64)
     else:
         raise TypeError(
             f"ctc_loss() received an invalid combination of arguments: {name} must be a Tensor or tuple of ints"

@@ -136,7 +136,7 @@ def layer_norm(input, normalized_shape, weight=None, bias=None, eps=1e-05):
     >>> torch.nn.functional.layer_norm(torch.tensor([1.0, 3.0]), (2,), eps=0.0)
     tensor([-1.,  1.])
     """
-    if normalized_shape.__class__ is not tuple or not (normalized_shape and normalized_shape[-1].__class__ is int):
+    if normalized_shape.__class__ is not tuple or any([n.__class__ is not int for n in normalized_shape]):
         normalized_shape = arguments.as_ints("layer_norm", "normalized_shape", normalized_shape)
     return call(ops.layer_norm, (input, weight, bias, eps), (normalized_shape,))[0]
 
@@ -180,7 +180,7 @@ def rms_norm(input, normalized_shape, weight=None, eps=None):
     >>> torch.nn.functional.rms_norm(torch.tensor([3.0, 3.0]), (2,), eps=0.0)
     tensor([1., 1.])
     """
-    if normalized_shape.__class__ is not tuple or not (normalized_shape and normalized_shape[-1].__class__ is int):
+    if normalized_shape.__class__ is not tuple or any([n.__class__ is not int for n in normalized_shape]):
         normalized_shape = arguments.as_ints("rms_norm", "normalized_shape", normalized_shape)
     return call(ops.rms_norm, (input, weight, eps), (normalized_shape,))[0]
 

@@ -144,6 +144,8 @@ def _adaptive_size(name, n, input, output_size):
         return (output_size,) * n
     if not isinstance(output_size, list | tuple):
         return arguments.as_ints_or_int(n)(name, "output_size", output_size)
+    if n == 1:
+        output_size = arguments.as_ints(name, "output_size", output_size)
     if len(output_size) != n:
         raise RuntimeError(f"{name}: output_size must be {n} (an int or {n} ints), but got {list(output_size)}")
     if n > 1 and input.dim() <= n:
