@@ -175,6 +175,41 @@ def fsdp1_with_what_is_not_used(r):
 
 
 @case
+def fsdp1_with_large_gradients(r):
+    """They are divided before they are added: their mean is finite where their sum is not."""
+    found = []
+    for options in ({}, {"mixed_precision": FSDP.MixedPrecision(reduce_dtype=t.float32)}):
+        net = t.nn.Linear(3, 2, bias=False)
+        t.nn.init.ones_(net.weight)
+        m = FSDP.FullyShardedDataParallel(net, use_orig_params=True, device_id=t.device("cpu"), **options)
+        m(t.full((1, 3), 3e38)).sum().backward()
+        o = t.optim.SGD(m.parameters(), lr=1e-37)
+        o.step()
+        found += [m(t.ones(1, 3)).tolist()]
+    return [[round(x, 3) for x in row] for rows in found for row in rows]
+
+
+@case
+def parameters_from_meta(r):
+    """They stay the objects that they are, also where two modules share one."""
+    found = []
+    for kind in ("shared", "colwise"):
+        with t.device("meta"):
+            m = t.nn.Sequential(t.nn.Embedding(8, 4), t.nn.Linear(4, 8, bias=False))
+        if kind == "shared":
+            m[1].weight = m[0].weight
+            FSDP.fully_shard(m)
+        else:
+            tp = importlib.import_module(f"{t.__name__}.distributed.tensor.parallel")
+            tp.parallelize_module(m, mesh(), {"1": tp.ColwiseParallel()})
+        before = m[1].weight
+        m.to_empty(device="cpu")
+        found += [before is m[1].weight, str(before.device), len([*m.parameters()]), type(before).__name__]
+        found += [before is m.double()[1].weight, str(before.dtype)[-7:], before is m.to("meta")[1].weight]
+    return found
+
+
+@case
 def mesh2(r):
     m = DM.init_device_mesh("cpu", (1, d.get_world_size()), mesh_dim_names=("a", "b"))
     return DT.distribute_tensor(t.arange(15.0).reshape(5, 3), m, [S(0), S(0)]), DT.distribute_tensor(

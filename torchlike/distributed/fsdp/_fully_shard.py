@@ -73,10 +73,11 @@ class _State:
         scales: by what gradients are multiplied that have been averaged.
         reduces: whether gradients are reduced over processes now, in several respects; else in a later backward.
         joint: whether all have gradients where one has.
+        early: by what gradients are multiplied before they are added over processes: a power of two, which is exact.
     """
 
-    def __init__(self, mesh: DeviceMesh, policy: MixedPrecisionPolicy, reshard: bool) -> None:
-        self.mesh, self.policy, self.reshard = mesh, policy, reshard
+    def __init__(self, mesh: DeviceMesh, policy: MixedPrecisionPolicy, reshard: bool, early: float) -> None:
+        self.mesh, self.policy, self.reshard, self.early = mesh, policy, reshard, early
         self.owned: list[tuple[Module, str, Gathering]] = []
         self.cut: list[Any] | None = None
         self.values: list[Any] = []
@@ -310,13 +311,17 @@ def fully_shard(
 
 def sharded(
     module: Any, prefix: str, mesh: DeviceMesh | None, reshard: bool, choose: Any, policy: MixedPrecisionPolicy,
-    ignored: Iterable[Any] | None,
+    ignored: Iterable[Any] | None, divided_first: bool = False,
 ) -> Any:  # fmt: skip
-    """As :func:`fully_shard`; the module's class gets a name with ``prefix``."""
+    """As :func:`fully_shard`; the module's class gets a name with ``prefix``.
+
+    ``divided_first``: gradients are divided before they are added over processes, so that large ones have a mean.
+    """
     mesh = mesh or of_type(default_type())
     if mesh.ndim > 2:
         raise ValueError(f"fully_shard expects a 1D or 2D DeviceMesh but got {mesh}")
-    state = _State(mesh, policy, reshard)
+    early = 0.5 ** math.ceil(math.log2(processes_of(mesh))) if divided_first else 1.0
+    state = _State(mesh, policy, reshard, early)
     _cut(module, state, choose, {id(p) for p in ignored or ()})
     module._fsdp = state
     cls: Any = type(module)
@@ -378,7 +383,7 @@ def _plan(p: Any, state: _State, choose: Any) -> Any:
     policy = state.policy
     how = Gathering(
         mesh, sharding, full, (Partial("avg"),) * dp.ndim + held, inner, held, policy.param_dtype, policy.reduce_dtype,
-        state.scales, state.reduces, [],
+        state.early, state.scales, state.reduces, [],
     )  # fmt: skip
     return mesh, cut, how
 

@@ -28,6 +28,7 @@ class Gathering(NamedTuple):
         mesh: that it is cut over. cut: its sharding. full: that of the whole, over the devices of data parallelism.
         back: placements of the gradient's parts. inner, inner_placements: of the tensor parallel DTensor.
         dtype, reduce_dtype: of the whole, and in which gradients are reduced; None for the parameter's own.
+        early: by what gradients are multiplied before they are added, which is taken back after.
         scales: by what the mean of the gradients is multiplied; programs see them change.
         reduces: whether gradients are reduced; one of the module's parameters. unreduced: the sum of those of this
             process that are not yet, of this parameter.
@@ -41,6 +42,7 @@ class Gathering(NamedTuple):
     inner_placements: Placements
     dtype: Any
     reduce_dtype: Any
+    early: float
     scales: list[Tensor]
     reduces: dict[str, bool]
     unreduced: list[Any]
@@ -73,7 +75,9 @@ class _Gather(Function):
                 raise Unsupported("keeps gradients for a later backward, as set_requires_gradient_sync(False) says")
             how.unreduced.append(value)
             return None, None
+        value = value if how.early == 1 else value * how.early
         value = joined(value, how.mesh, how.back, "fully_shard", how.cut)
+        value = value if how.early == 1 else value / how.early
         for scale in how.scales:
             value = value * value_of(scale).astype(value.dtype)
         return fresh(cast(whole(value, how.cut), ctx.dtype)), None

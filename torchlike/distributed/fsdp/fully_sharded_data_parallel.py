@@ -89,7 +89,7 @@ class FullyShardedDataParallel(Module):
         whole = sharding_strategy is ShardingStrategy.NO_SHARD
         options = (
             "", device_mesh, sharding_strategy is not ShardingStrategy.SHARD_GRAD_OP,
-            (lambda p: Replicate()) if whole else None, _policy(mixed_precision), ignored,
+            (lambda p: Replicate()) if whole else None, _policy(mixed_precision), ignored, True,
         )  # fmt: skip
         if auto_wrap_policy is not None:
             _wrap_inside(

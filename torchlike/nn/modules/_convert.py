@@ -10,6 +10,7 @@ from torchlike._base.state import no_grad
 from torchlike._core.tensor.tensor import Tensor
 from torchlike._functions.to_forms import parse_to
 from torchlike.nn.parameter import Parameter
+from torchlike.utils._python_dispatch import is_traceable_wrapper_subclass
 from torchlike.utils._swap import swap_tensors
 
 
@@ -24,14 +25,15 @@ class ConvertMethods:
 
         A parameter and its gradient stay the objects that they are, unless their data goes to or comes from the device
         "meta", changes its layout, or ``torch.__future__.set_overwrite_module_params_on_conversion`` asks for others.
-        ``torch.__future__.set_swap_module_params_on_conversion`` keeps them in all cases.
+        ``torch.__future__.set_swap_module_params_on_conversion`` keeps them in all cases, and a parameter that wraps
+        tensors, as a DTensor does, stays too.
         """
         if recurse:
             for module in self.children():
                 module._apply(fn)
         for name, parameter in self._parameters.items():
             if parameter is not None:
-                swaps = get_swap_module_params_on_conversion()
+                swaps = get_swap_module_params_on_conversion() or _wraps(parameter)
                 self._parameters[name] = _swapped(self, name, fn) if swaps else _converted(parameter, fn)
         for name, buffer in self._buffers.items():
             if buffer is not None:
@@ -162,6 +164,11 @@ def _converted(parameter: Parameter, fn: Callable) -> Parameter:
     if grad is not None:
         parameter.grad = _converted_grad(old, grad)
     return parameter
+
+
+def _wraps(t: Tensor) -> bool:
+    """Whether a tensor consists of others."""
+    return hasattr(t, "_device_mesh") or is_traceable_wrapper_subclass(t)
 
 
 def _swapped(module: Any, name: str, fn: Callable) -> Parameter:
