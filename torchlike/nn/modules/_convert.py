@@ -10,7 +10,6 @@ from torchlike._base.state import no_grad
 from torchlike._core.tensor.tensor import Tensor
 from torchlike._functions.to_forms import parse_to
 from torchlike.nn.parameter import Parameter
-from torchlike.utils._python_dispatch import is_traceable_wrapper_subclass
 from torchlike.utils._swap import swap_tensors
 
 
@@ -168,7 +167,7 @@ def _converted(parameter: Parameter, fn: Callable) -> Parameter:
 
 def _wraps(t: Tensor) -> bool:
     """Whether a tensor consists of others."""
-    return hasattr(t, "_device_mesh") or is_traceable_wrapper_subclass(t)
+    return hasattr(t, "_device_mesh") or hasattr(t, "__tensor_flatten__")
 
 
 def _swapped(module: Any, name: str, fn: Callable) -> Parameter:
