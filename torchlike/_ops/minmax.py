@@ -9,6 +9,7 @@ from torchlike._decl.words import aten, spelled
 from torchlike._ops import _composed
 from torchlike._ops._axes import axes_of, axis_of, is_floating, reduced_axis, refuse
 from torchlike._ops._elementwise import ties_share
+from torchlike._ops._order import ranked
 
 
 def even_split(grad, self, result, axes, keepdim):
@@ -297,18 +298,12 @@ def _aminmax_vjp(grads, self, min, max, dim, keepdim):
 # -- order statistics: each picks one element of every row -------------------------------------------
 
 
-def _ranked(x, axis):
-    """(values, places) in ascending order along ``axis``, NaN last, equal elements in order."""
-    places = lax.broadcasted_iota(jnp.int64, x.shape, axis)
-    return lax.sort((x, places), dimension=axis, num_keys=1, is_stable=True)
-
-
-def _pick(ranked, k, axis, keepdim):
-    """The ``k``-th (an int, or an array with ones along ``axis``) of both parts of ``_ranked``."""
+def _pick(order, k, axis, keepdim):
+    """The ``k``-th (an int, or an array with ones along ``axis``) of both parts of ``ranked``."""
     if isinstance(k, int):
-        out = tuple(lax.slice_in_dim(r, k, k + 1, axis=axis) for r in ranked)
+        out = tuple(lax.slice_in_dim(r, k, k + 1, axis=axis) for r in order)
     else:
-        out = tuple(jnp.take_along_axis(r, k, axis) for r in ranked)
+        out = tuple(jnp.take_along_axis(r, k, axis) for r in order)
     return out if keepdim else tuple(jnp.squeeze(r, axis) for r in out)
 
 
@@ -320,13 +315,13 @@ def _median_of(name, x, axis, keepdim, skip_nan):
     n = x.shape[axis]
     if not n:
         raise IndexError(f"{name}(): Expected reduction dim {axis} to have non-zero size, got shape {list(x.shape)}.")
-    ranked = _ranked(x, axis)
+    order = ranked(x, axis)
     nans = jnp.sum(_is_nan(x), axis, keepdims=True, dtype=jnp.int64)
     if skip_nan:
         k = jnp.where(nans == n, 0, (n - nans - 1) // 2)
     else:  # the first NaN comes right after the numbers
         k = jnp.where(nans > 0, n - nans, (n - 1) // 2)
-    return _pick(ranked, k, axis, keepdim)
+    return _pick(order, k, axis, keepdim)
 
 
 def _median(name, x, skip_nan):
@@ -406,7 +401,7 @@ def kthvalue(self, k, dim, keepdim):
                 f"kthvalue(): Expected reduction dim {axis} to have non-zero size, got {list(self.shape)}."
             )
         raise RuntimeError(f"kthvalue(): selected number k out of range for dimension {axis}: {k} is not in 1..{n}")
-    return _pick(_ranked(self, axis), k - 1, axis, keepdim) if self.ndim else (self, jnp.zeros((), jnp.int64))
+    return _pick(ranked(self, axis), k - 1, axis, keepdim) if self.ndim else (self, jnp.zeros((), jnp.int64))
 
 
 @reduction("mode(Tensor self, int dim=-1, bool keepdim=False) -> (Tensor values, Tensor indices)",
@@ -426,11 +421,11 @@ def mode(self, dim, keepdim):
         return self, jnp.zeros((), jnp.int64)
     if not self.shape[axis]:
         raise IndexError(f"mode(): Expected reduction dim {axis} to have non-zero size, got shape {list(self.shape)}.")
-    ranked = _ranked(self, axis)
-    values = ranked[0]
+    order = ranked(self, axis)
+    values = order[0]
     first = lax.broadcasted_iota(jnp.int64, values.shape, axis)
     changes = jnp.concatenate([jnp.ones_like(lax.slice_in_dim(values, 0, 1, axis=axis), bool),
                                lax.slice_in_dim(values, 1, None, axis=axis)
                                != lax.slice_in_dim(values, 0, -1, axis=axis)], axis)  # fmt: skip
     start = lax.cummax(jnp.where(changes, first, 0), axis)
-    return _pick(ranked, jnp.argmax(first - start, axis, keepdims=True), axis, keepdim)
+    return _pick(order, jnp.argmax(first - start, axis, keepdims=True), axis, keepdim)

@@ -15,6 +15,7 @@ from torchlike._decl.words import aten, spelled
 from torchlike._ops import _composed, _composed_sums
 from torchlike._ops._axes import axis_of, is_floating, put_along, refuse
 from torchlike._ops._elementwise import demand_real, is_reduced, round_to
+from torchlike._ops._order import packs, ranked
 
 
 def _scatter(grads, indices, self_aval, dim):
@@ -37,12 +38,7 @@ def _sorted(x, dim, descending):
     axis = axis_of(dim, x.ndim)
     if not x.ndim:
         return x, jnp.zeros((), jnp.int64)
-    places = lax.broadcasted_iota(jnp.int64, x.shape, axis)
-    if not descending:
-        return lax.sort((x, places), dimension=axis, num_keys=1, is_stable=True)
-    # Reversed before and after, so that equal elements keep their order.
-    pair = (lax.rev(x, (axis,)), lax.rev(places, (axis,)))
-    return tuple(lax.rev(v, (axis,)) for v in lax.sort(pair, dimension=axis, num_keys=1, is_stable=True))
+    return ranked(x, axis, descending)
 
 
 @reduction("sort(Tensor self, int dim=-1, bool descending=False) -> (Tensor values, Tensor indices)",
@@ -100,7 +96,7 @@ def msort(self):
             [3, 4]])
     """
     _no_complex("Sort", self)
-    return lax.sort(self, dimension=0, is_stable=True) if self.ndim else self
+    return ranked(self, 0)[0] if self.ndim else self
 
 
 @reduction("topk(Tensor self, SymInt k, int dim=-1, bool largest=True, bool sorted=True)"
@@ -123,6 +119,8 @@ def topk(self, k, dim, largest, sorted):
         )
     if not self.ndim:
         return self, jnp.zeros((), jnp.int64)
+    if 4 * k > self.shape[axis] and packs(self, axis):
+        return tuple(lax.slice_in_dim(part, 0, k, axis=axis) for part in ranked(self, axis, largest))
     key = _rank_key(jnp.moveaxis(self, axis, -1), largest)
     indices = jnp.moveaxis(lax.top_k(key, k)[1], -1, axis).astype(jnp.int64)
     return jnp.take_along_axis(self, indices, axis), indices
@@ -415,7 +413,7 @@ def _quantile(name, x, q, dim, keepdim, interpolation):
     rank = x.ndim
     axis = axis_of(dim, rank) if dim is not None else 0
     rows = jnp.moveaxis(x, axis, -1) if dim is not None and rank else x.reshape(-1)
-    rows = lax.sort(rows, dimension=rows.ndim - 1)
+    rows = ranked(rows, rows.ndim - 1)[0]
     n = rows.shape[-1]
     nans = jnp.sum(rows != rows, -1, keepdims=True)
     if name == "quantile":
