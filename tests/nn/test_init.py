@@ -209,3 +209,35 @@ class Seeded:
 
     def __getattr__(self, name):
         return partial(getattr(init, name), generator=torchlike.Generator().manual_seed(self.seed))
+
+
+LAYERS = {
+    "Linear": lambda nn: nn.Linear(2, 3),
+    "Conv2d": lambda nn: nn.Conv2d(1, 2, 3),
+    "ConvTranspose1d": lambda nn: nn.ConvTranspose1d(2, 1, 2, bias=False),
+    "Bilinear": lambda nn: nn.Bilinear(1, 2, 1),
+    "LSTM": lambda nn: nn.LSTM(2, 3),
+    "GRUCell": lambda nn: nn.GRUCell(1, 2),
+    "Embedding": lambda nn: nn.Embedding(4, 2, padding_idx=0),
+    "MultiheadAttention": lambda nn: nn.MultiheadAttention(4, 2),
+    "BatchNorm2d": lambda nn: nn.BatchNorm2d(2),
+    "LayerNorm": lambda nn: nn.LayerNorm(2),
+    "GroupNorm": lambda nn: nn.GroupNorm(1, 2),
+    "RMSNorm": lambda nn: nn.RMSNorm(2),
+    "PReLU": lambda nn: nn.PReLU(),
+}
+
+
+@pytest.mark.parametrize("name", LAYERS)
+def test_layers_start_by_what_stands_in_init(name, monkeypatch):
+    """Programs that load weights put functions that do nothing there, and the numbers drawn next depend on it."""
+
+    def calls(T):
+        made = []
+        for fill in ("kaiming_uniform_", "uniform_", "normal_", "ones_", "zeros_", "constant_", "xavier_uniform_"):
+            monkeypatch.setattr(T.nn.init, fill, lambda t, *_, fill=fill, **__: made.append((fill, tuple(t.shape))))
+        T.manual_seed(3)
+        LAYERS[name](T.nn)
+        return made, T.rand(2)
+
+    agree(calls)

@@ -193,6 +193,19 @@ def test_affine_grid():
         check(F("affine_grid", (2, 1, 3, 1, 2), align_corners=align), r(2, 3, 4), stride=False)
 
 
+@pytest.mark.parametrize("kind", ["float32", "float64"])
+def test_affine_grid_to_the_last_bit(kind):
+    """At the centre of a pixel the gradient of grid_sample depends on it; spatial transformers start at identities."""
+
+    def grids(t):
+        same, turned = t.tensor([[[1, 0, 0], [0, 1, 0]]]), t.tensor([[[0.9, 0.1, 0], [-0.1, 0.9, 0.1]]])
+        cases = [(same, n, c) for n in range(2, 30) for c in (True, False)] + [(turned, 6, c) for c in (True, False)]
+        make = t.nn.functional.affine_grid
+        return [make(m.to(getattr(t, kind)), (1, 1, n, n), align_corners=c).flatten().tolist() for m, n, c in cases]
+
+    assert grids(torch) == grids(torchlike)
+
+
 IMAGE = r(1, 4, 4, 4)
 BAD = {
     "linear sizes": (F("linear"), r(2, 3), r(2, 4), "cannot be multiplied"),

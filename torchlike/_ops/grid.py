@@ -4,8 +4,10 @@ import itertools
 import math
 
 import jax.numpy as jnp
+import numpy as np
 
 from torchlike._base.dtypes import from_np
+from torchlike._base.ramp import ramp
 from torchlike._decl.op import op
 from torchlike._ops._elementwise import is_reduced, round_to, wide
 
@@ -223,11 +225,20 @@ def affine_grid_generator(theta, size, align_corners):
             f"affine_grid_generator: expected theta for {n} elements as in size, but got theta of size "
             f"{list(theta.shape)}"
         )
-    axes = []
-    for length in positions:
-        line = jnp.linspace(-1, 1, length, dtype=theta.dtype) if length > 1 else jnp.zeros(1, theta.dtype)
-        axes.append(line if align_corners else line * (length - 1) / length)
-    mesh = jnp.meshgrid(*axes, indexing="ij")
-    base = jnp.stack([*reversed(mesh), jnp.ones_like(mesh[0])], -1).reshape(math.prod(positions), len(positions) + 1)
-    out = jnp.einsum("pk,ndk->npd", base, theta, precision="highest")
-    return out.reshape(n, *positions, len(positions))
+    wanted = theta.dtype
+    theta = wide(theta).reshape(n, *(1 for _ in positions), *theta.shape[1:])  # [N, 1, ..., d, d + 1]
+    out = None
+    for k, length in enumerate(reversed(positions)):
+        line = _line(length, wanted, align_corners).astype(theta.dtype)
+        term = line.reshape(length, *(1 for _ in range(k + 1))) * theta[..., k]
+        out = term if out is None else out + term
+    return (out + theta[..., len(positions)]).astype(wanted)
+
+
+def _line(length, dtype, align_corners):
+    """The coordinates along one axis, rounded as PyTorch's: at a pixel's centre a gradient depends on the last bit."""
+    real = np.dtype(dtype)
+    if length <= 1:
+        return np.zeros(length, real)
+    ends = ramp(-1, 1, length, real)
+    return ends if align_corners else (ends * real.type(length - 1) / real.type(length)).astype(real)

@@ -9,29 +9,11 @@ import numpy as np
 
 import torchlike._base.dtypes as dtypes
 from torchlike._base.dims import demand_countable
+from torchlike._base.ramp import fused, ramp
 from torchlike._core.conversion.numbers import fitting
 
-_SPLIT = 2.0**27 + 1  # cuts a float64 into two halves whose products are exact
 _VECTOR = 32  # bytes
 _DIGITS = {"float64": 53, "float32": 24, "float16": 11, "bfloat16": 8}  # of a significand, in bits
-
-
-def _halves(x: Any) -> tuple[Any, Any]:
-    high = x * _SPLIT
-    high = high - (high - x)
-    return high, x - high
-
-
-def _fused(a: float, b: Any, c: Any) -> np.ndarray:
-    """``a * b + c`` of float64, rounded once."""
-    a, b, c = np.float64(a), np.asarray(b, np.float64), np.asarray(c, np.float64)
-    product = a * b
-    (a1, a2), (b1, b2) = _halves(a), _halves(b)
-    lost = a2 * b2 - (((product - a1 * b1) - a2 * b1) - a1 * b2)
-    total = product + c
-    part = total - product
-    exact = total + (lost + ((product - (total - part)) + (c - part)))
-    return exact if np.isfinite(exact).all() else np.where(np.isfinite(exact), exact, total)  # halves overflow
 
 
 def overload(name: str, *ends: Any) -> str:
@@ -84,20 +66,7 @@ def _line(first: Any, by: float, i: np.ndarray, kind: dtypes.dtype) -> np.ndarra
         return (np.float32(by) * i.astype(np.float32) + np.asarray(first, np.float32)).astype(kind.np)
     if kind.itemsize == 2:
         return (np.float64(np.float32(by)) * i + np.asarray(first, np.float32)).astype(np.float32).astype(kind.np)
-    return _fused(by, i, first).astype(kind.np)
-
-
-def _part(first: Any, last: Any, steps: int, real: Any) -> np.ndarray:
-    """A ramp of real numbers in the arithmetic of the numpy dtype ``real``; its second half counts from the end."""
-    first, last = real.type(first), real.type(last)
-    by = real.type((last - first) / real.type(max(steps - 1, 1)))
-    i = np.arange(steps, dtype=np.float64)
-    up = i < steps // 2 if steps > 1 else np.ones(steps, bool)
-    base = np.where(up, np.float64(first), np.float64(last))
-    k = np.where(up, i, i - (steps - 1))
-    if real.itemsize == 2:
-        return ((np.float64(by) * k).astype(real).astype(np.float64) + base).astype(real)
-    return (_fused(by, k, base) if real.itemsize == 8 else np.float64(by) * k + base).astype(real)
+    return fused(by, i, first).astype(kind.np)
 
 
 def _end(kind: dtypes.dtype, x: Any) -> Any:
@@ -117,12 +86,12 @@ def linspace_values(first: Any, last: Any, steps: int, kind: dtypes.dtype) -> np
         real = value.real.dtype
         first, last = complex(first), complex(last)
         value.real, value.imag = (
-            _part(a, b, steps, real) for a, b in ((first.real, last.real), (first.imag, last.imag))
+            ramp(a, b, steps, real) for a, b in ((first.real, last.real), (first.imag, last.imag))
         )
         return value
     if kind.is_floating_point:
-        return _part(first, last, steps, np.dtype(kind.np))
-    value = _part(first, last, steps, np.dtype(np.float64)).astype(np.int64).astype(kind.np)
+        return ramp(first, last, steps, np.dtype(kind.np))
+    value = ramp(first, last, steps, np.dtype(np.float64)).astype(np.int64).astype(kind.np)
     if steps > 1:
         value[0], value[-1] = first, last  # which float64 may not hold
     return value

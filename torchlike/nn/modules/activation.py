@@ -5,6 +5,7 @@ import warnings
 from torchlike._core.conversion.factories import empty
 from torchlike._core.tensor.tensor import Tensor
 from torchlike.nn import functional as F
+from torchlike.nn import init as start
 from torchlike.nn.init import constant_ as constant_
 from torchlike.nn.init import xavier_normal_ as xavier_normal_
 from torchlike.nn.init import xavier_uniform_ as xavier_uniform_
@@ -399,7 +400,7 @@ class PReLU(Module):
 
     def reset_parameters(self) -> None:
         """Set the weights to ``init``."""
-        self.weight.data.fill_(self.init)
+        start.constant_(self.weight, self.init)
 
     def forward(self, input: Tensor) -> Tensor:
         return F.prelu(input, self.weight)

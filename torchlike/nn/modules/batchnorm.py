@@ -9,6 +9,7 @@ from torchlike._base.state import no_grad
 from torchlike._core.conversion.factories import empty, ones, tensor, zeros
 from torchlike._core.tensor.tensor import Tensor
 from torchlike.nn import functional as F
+from torchlike.nn.modules._start import scale_and_shift
 from torchlike.nn.modules.lazy import LazyModuleMixin
 from torchlike.nn.modules.module import Module
 from torchlike.nn.parameter import Parameter, UninitializedBuffer, UninitializedParameter
@@ -52,14 +53,11 @@ class _NormBase(Module):
             self.running_var.fill_(1)
             self.num_batches_tracked.zero_()
 
-    @no_grad()
     def reset_parameters(self) -> None:
         """Set the running statistics to their start, the weight to 1 and the bias to 0."""
         self.reset_running_stats()
         if self.affine:
-            self.weight.fill_(1)
-            if self.bias is not None:
-                self.bias.zero_()
+            scale_and_shift(self.weight, self.bias)
 
     def _check_input_dim(self, input):
         raise NotImplementedError(f"{type(self).__name__} does not say which inputs it takes")

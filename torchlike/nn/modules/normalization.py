@@ -3,10 +3,10 @@
 import importlib
 import numbers
 
-from torchlike._base.state import no_grad
 from torchlike._core.conversion.factories import empty
 from torchlike._core.tensor.tensor import Tensor
 from torchlike.nn import functional as F
+from torchlike.nn.modules._start import scale_and_shift
 from torchlike.nn.modules.module import Module
 from torchlike.nn.parameter import Parameter
 
@@ -16,14 +16,6 @@ __all__ = ["CrossMapLRN2d", "GroupNorm", "LayerNorm", "LocalResponseNorm", "RMSN
 def _parameters(module, shape, device, dtype, **wanted):
     for name, yes in wanted.items():
         module.register_parameter(name, Parameter(empty(shape, device=device, dtype=dtype)) if yes else None)
-
-
-@no_grad()
-def _start(module):
-    if module.weight is not None:
-        module.weight.fill_(1)
-    if getattr(module, "bias", None) is not None:
-        module.bias.zero_()
 
 
 def _shape(normalized_shape):
@@ -61,7 +53,7 @@ class LayerNorm(Module):
 
     def reset_parameters(self) -> None:
         """Set the weight to 1 and the bias to 0."""
-        _start(self)
+        scale_and_shift(self.weight, self.bias)
 
     def forward(self, input: Tensor) -> Tensor:
         return F.layer_norm(input, self.normalized_shape, self.weight, self.bias, self.eps)
@@ -102,7 +94,7 @@ class GroupNorm(Module):
 
     def reset_parameters(self) -> None:
         """Set the weight to 1 and the bias to 0."""
-        _start(self)
+        scale_and_shift(self.weight, self.bias)
 
     def forward(self, input: Tensor) -> Tensor:
         return F.group_norm(input, self.num_groups, self.weight, self.bias, self.eps)
@@ -143,7 +135,7 @@ class RMSNorm(Module):
 
     def reset_parameters(self) -> None:
         """Set the weight to 1."""
-        _start(self)
+        scale_and_shift(self.weight, None)
 
     def forward(self, x: Tensor) -> Tensor:
         return F.rms_norm(x, self.normalized_shape, self.weight, self.eps)
