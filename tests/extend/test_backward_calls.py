@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 import torch
@@ -239,11 +241,47 @@ x = r(3) | 0.0**x
 """
 
 
+# With the shapes of what they take: in which order operands of several shapes come, and what is broadcast when.
+SHAPES = """
+x = r(5,1); y = r(5) | torch.hypot(x,y)
+x = r(5,1); y = r(5) | torch.logaddexp(x,y)
+x = r(5,1); y = r(5) | torch.atan2(x,y)
+x = r(5); y = r(5,10); z = r(10) | torch.addmv(x,y,z,beta=.5,alpha=.3)
+x = r(5,10); y = r(5); z = r(10) | torch.addr(x,y,z,beta=.5,alpha=.3)
+x = r(2,3); y = r(3); w = r(2,3) | torch.lerp(x,y,w)
+x = r(2,3,dtype=c); y = r(3,dtype=c); w = r(3,dtype=c) | torch.lerp(x,y,w)
+x = r(2,3); y = r(3) | torch.sub(x,y,alpha=2)
+x = r(2,3); y = r(3) | torch.rsub(x,y,alpha=2)
+x = r(2,3) | torch.rsub(x,3,alpha=2)
+x = r(2,3,dtype=c); y = r(3,dtype=c) | torch.sub(x,y,alpha=2j)
+x = r(2,3) | x.flip(())
+x = r(); v = r() | x.masked_fill(torch.tensor(True),v)
+x = r(2,3); y = r(3) | torch.div(x,y,rounding_mode="floor")
+x = r(2,3); y = r(3) | torch.clamp(x,min=y)
+x = r(2,3); y = r(3) | torch.clamp(x,max=y)
+x = r(2,3); y = r(3); z = r(3).detach() | torch.clamp(x,y,z)
+x = r(2,3); y = r(3).detach(); z = r(3) | torch.clamp(x,y,z)
+x = r(2,1,3) | x.masked_select(torch.tensor([[True],[False],[True]]))
+x = r(3,4) | F.normalize(x,p=1)
+x = r(1,5); y = r(1,3) | torch.column_stack([x,y])
+x = r(2,2,1,4) | torch.stack([x[0],x[1]],3)
+x = r(5,5); y = r(1,5) | x.index_put((torch.tensor([2]),),y)
+x = r(3,4,5); y = r(3,4,5).detach() | F.soft_margin_loss(x,y)
+x = r(3); y = r(4,3) | F.linear(x,y)
+x = r(5); w = r(1) | F.prelu(x-.5,w)
+x = r(2,1) | x.cumsum(1)
+x = r(1,2) | x.cumprod(0)
+m = r(3); s = r(3) | torch.normal(m,s)*0
+x = r(2,5,4) | torch.svd(x)[1]
+x = r(5,4) | LA.norm(x,"nuc")
+"""
+
+
 def lines(text: str) -> list[str]:
     return text.strip().splitlines()
 
 
-def backward(t, script: str, mode: bool) -> tuple[list[str], list]:
+def backward(t, script: str, mode: bool, shapes: bool = False) -> tuple[list[str], list]:
     """(calls, gradients of the leaves) of one script."""
     numbers, leaves = np.random.RandomState(0), []
 
@@ -261,13 +299,14 @@ def backward(t, script: str, mode: bool) -> tuple[list[str], list]:
     out = eval(expression, names)
     roots = [x for x in (out if isinstance(out, list | tuple) else [out]) if x.requires_grad]
     seeds = [(t.arange(1.0, x.numel() + 1, dtype=t.float64) % 7).reshape(x.shape).to(x.dtype) for x in roots]
-    log = log_mode(t, arguments=False)
+    log = log_mode(t, arguments=shapes)
     if mode:
         with log:
             t.autograd.backward(roots, seeds)
     else:
         t.autograd.backward(roots, seeds)
-    return log.lines, [None if x.grad is None else x.grad.resolve_conj().numpy() for x in leaves]
+    calls = [" ".join([line.split()[0], *re.findall(r"T\[[\d, ]*\]", line)]) for line in log.lines]
+    return calls, [None if x.grad is None else x.grad.resolve_conj().numpy() for x in leaves]
 
 
 def same(mine: list, theirs: list) -> None:
@@ -281,6 +320,15 @@ def same(mine: list, theirs: list) -> None:
 def test_calls(script):
     calls, grads = backward(torchlike, script, True)
     theirs, expected = backward(torch, script, True)
+    assert calls == theirs
+    same(grads, expected)
+    same(grads, backward(torchlike, script, False)[1])
+
+
+@pytest.mark.parametrize("script", lines(SHAPES))
+def test_calls_and_their_shapes(script):
+    calls, grads = backward(torchlike, script, True, shapes=True)
+    theirs, expected = backward(torch, script, True, shapes=True)
     assert calls == theirs
     same(grads, expected)
     same(grads, backward(torchlike, script, False)[1])

@@ -28,6 +28,7 @@ from torchlike._core.tensor.tensor import (
     preserve_format,
     strided,
 )
+from torchlike._decl.derive import results_of
 from torchlike._executor.references import ONE
 
 _aten = ops.aten
@@ -186,16 +187,18 @@ class ShownTask(engine._Task):
         """Whether ``grad`` itself may become ``.grad``: it is dense, in the leaf's order, and nobody else's."""
         if not self.alone or self.holders.get(id(grad), 0) > 0 or not is_dense(grad._layout):
             return False
-        return tuple(grad.stride()) == tuple(leaf.stride()) or not is_dense(leaf._layout)
+        if not is_dense(leaf._layout):
+            return True
+        strides = zip(grad.stride(), leaf.stride(), grad.shape, strict=True)
+        return all(ours == theirs for ours, theirs, n in strides if n != 1)
 
 
 def _saved(node: OpNode) -> list:
     """The saved values as tensors with history; results are detached anew, as PyTorch does."""
-    found = []
     kept = node._kept or ()
-    for i in range(len(kept)):
-        whole = node._kept_tensor(i)
-        own = node._output_of(i)
+    found: list = [None] * len(kept)
+    for i in _in_turn(node, len(kept)):
+        whole, own = node._kept_tensor(i), node._output_of(i)
         # in a level it has history below; a wrapper is what its class makes of it there, too
         if (
             own in node.plan.diff
@@ -205,10 +208,19 @@ def _saved(node: OpNode) -> list:
             whole = layer.invoke(_aten.detach.default, (kept[i],), {})
             whole = alias(whole, type(whole)) if whole is kept[i] else whole
             whole._edge, whole._rg = (node, own), True
-        found.append(whole)
+        found[i] = whole
     if node._kept is None:
         node.tensors()  # raises that they were freed
     return found
+
+
+def _in_turn(node: OpNode, n: int) -> list[int]:
+    """The positions of saved values in PyTorch's order: results by their names."""
+    inputs = len(node.plan.inputs)
+    if n - inputs < 2:
+        return list(range(n))
+    results = results_of(node.plan.op.declaration, len(node.plan.outs))
+    return [*range(inputs), *sorted(range(inputs, n), key=lambda i: results[node.plan.outputs[i - inputs]])]
 
 
 def _arguments(node: OpNode, grads: list) -> tuple:

@@ -200,7 +200,7 @@ def _prelu(self: Any, weight: Any) -> Any:
 
 
 made("_prelu_kernel_backward(Tensor grad_output, Tensor self, Tensor weight) -> (Tensor, Tensor)")(
-    lambda grad_output, self, weight: tuple(pulled(_prelu, grad_output, self, weight))
+    lambda grad_output, self, weight: tuple(pulled(_prelu, grad_output, self, weight.expand(self.shape)))
 )
 made("conv_tbc_backward(Tensor self, Tensor input, Tensor weight, Tensor bias, int pad) -> (Tensor, Tensor, Tensor)")(
     lambda self, input, weight, bias, pad: tuple(

@@ -158,10 +158,11 @@ LOG_SIGMOID = (
 
 
 def atan2(grad, self, other):
-    squares = self * self + other * other
+    second = other * other
+    squares = self * self + second
     inverse = aten.reciprocal(squares)
     inverse = without(inverse, squares == 0)
-    return grad * (other * inverse), grad * (-self * inverse)
+    return grad * (inverse * other), grad * (inverse * -self)
 
 
 def first_of(holds):
@@ -305,22 +306,31 @@ def _kept(grad, condition):
     return aten["where.self"](condition(), grad, zero)
 
 
-def _limits(grad, self, min, max):
+def _limits(grad, self, min, max, needs):
+    if max is None:
+        return _kept(grad, lambda: self < min), None
+    if min is None:
+        return None, _kept(grad, lambda: self > max)
+    low = high = None
     zero = _zero(grad)
-    low = aten.logical_and(self < min, min < max)
-    low = aten["where.self"](low, grad, zero)
-    high = aten.logical_or(self > max, max < min)
-    return low, aten["where.self"](high, grad, zero)
+    if "min" in needs:
+        low = aten.logical_and(self < min, min < max)
+        low = aten["where.self"](low, grad, zero)
+    if "max" in needs:
+        high = aten.logical_or(self > max, max < min)
+        high = aten["where.self"](high, grad, zero)
+    return low, high
 
 
 def _within(grad, self, min, max):
+    if min is None or max is None:
+        return _kept(grad, lambda: self >= min if max is None else self <= max)
     zero = _zero(grad)
     above = self >= min
     return aten["where.self"](aten.logical_and(above, self <= max), grad, zero)
 
 
-_BOTH = {"when": lambda min_aval, max_aval: min_aval is not None and max_aval is not None}
-CLAMP = {"min, max": (_limits, _BOTH), "self": (_within, _BOTH)}
+CLAMP = {"min, max": (_limits, {}), "self": (_within, {})}
 CLAMP_MIN = {
     "min": (lambda grad, self, min: _kept(grad, lambda: self < min), {}),
     "self": (lambda grad, self, min: _kept(grad, lambda: self >= min), {}),
@@ -335,10 +345,19 @@ def times(x, number):
     return x if number == 1 else x * np.conj(number)
 
 
+DIFFERENCE = {"other": (lambda grad, alpha: times(-grad, alpha), {}), "self": (lambda grad: grad, {})}
+DIFFERENCE_TURNED = {"other": (lambda grad: grad, {}), "self": (lambda grad, alpha: times(-grad, alpha), {})}
+LERP = {
+    "end": (lambda grad, weight: grad * conj(weight), {}),
+    "self": (lambda grad, weight: grad * conj(less(1, weight)), {}),
+    "weight": (lambda grad, self, end: grad * conj(end - self), {}),
+}
+
+
 ADDR = {
+    "self": (lambda grad, beta: times(grad, beta), {}),
     "vec1": (lambda grad, vec2, alpha: times(aten.mv(grad, conj(vec2)), alpha), {}),
     "vec2": (lambda grad, vec1, alpha: times(aten.mv(aten.t(grad), conj(vec1)), alpha), {}),
-    "self": (lambda grad, beta: times(grad, beta), {}),
 }
 
 
@@ -393,7 +412,7 @@ def spread_mean(grad, shape, count):
 
 def running_product(grad, self, result, dim):
     """Before the first 0 by division, at the first 0 by the product of the others, 0 after it."""
-    if not self.ndim or not self.size:
+    if not self.ndim or not self.size or self.shape[dim] == 1:
         return grad
     plain, self, result = self, conj(self), conj(result)
     weighted = result * grad
@@ -468,7 +487,13 @@ def take(grad, self, index):
 
 def masked_select(grad, self, mask_aval, index):
     shape = [*np.broadcast_shapes(self.shape, mask_aval.shape)]
-    mask = unseen(lambda at: jnp.zeros(np.prod(shape, dtype=int), bool).at[at].set(True).reshape(shape), index)
+    lead = len(shape) - len(mask_aval.shape)
+    own = (0,) * lead + tuple([slice(0, n) for n in mask_aval.shape])
+
+    def given(at):
+        return jnp.zeros(np.prod(shape, dtype=int), bool).at[at].set(True).reshape(shape)[own]
+
+    mask = unseen(given, index)
     return aten.masked_scatter(aten.zeros_like(aten.expand(self, shape)), mask, grad)
 
 

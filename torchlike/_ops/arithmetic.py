@@ -6,6 +6,7 @@ from jax import lax
 
 from torchlike._decl import rules
 from torchlike._decl.op import op, pointwise
+from torchlike._decl.words import aten
 from torchlike._ops import _derivatives
 from torchlike._ops._complex import inverse, product, quotient
 from torchlike._ops._elementwise import (
@@ -107,6 +108,7 @@ def _without_bools(self, other):
     operator="-",
     held="alpha",
     saved="alpha",
+    backward=_derivatives.DIFFERENCE,
 )
 def sub(self, other, alpha):
     """Elementwise ``input - alpha * other``; shapes broadcast, dtypes promote.
@@ -131,6 +133,7 @@ rsub = op(
     variants="function",
     held="alpha",
     saved="alpha",
+    backward=_derivatives.DIFFERENCE_TURNED,
 )(_rsub)
 rsub_scalar = op(
     "rsub.Scalar(Tensor self, Scalar other, Scalar alpha=1) -> Tensor",
@@ -139,6 +142,7 @@ rsub_scalar = op(
     held="alpha",
     saved="alpha",
     variants="function",
+    backward=_derivatives.DIFFERENCE_TURNED,
 )(_rsub)
 
 
@@ -295,10 +299,10 @@ def _trunc(x):
     check=_integer_zero,
     vjp={
         "self": lambda grad, other, rounding_mode: (
-            grad / conj(other) if rounding_mode is None else jnp.zeros_like(grad)
+            grad / conj(other) if rounding_mode is None else aten.zeros_like(grad)
         ),
         "other": lambda grad, self, other, rounding_mode: (
-            -grad * conj((self / other) / other) if rounding_mode is None else jnp.zeros_like(grad)
+            -grad * conj((self / other) / other) if rounding_mode is None else aten.zeros_like(grad)
         ),
     },
 )

@@ -145,8 +145,8 @@ def _hypot(a, b):
     dtype="promote",
     numbers="",
     vjp={
-        "self": lambda grad, self, result: grad * self / result,
         "other": lambda grad, other, result: grad * other / result,
+        "self": lambda grad, self, result: grad * self / result,
     },
 )
 def hypot(self, other):
@@ -304,8 +304,8 @@ def _log_of_sum(name, exp, log1p, kinds, doc):
         numbers="",
         variants="function method out",
         vjp={
-            "self": lambda grad, self, other: _weight(grad, self, other, exp),
             "other": lambda grad, self, other: _weight(grad, other, self, exp),
+            "self": lambda grad, self, other: _weight(grad, self, other, exp),
         },
     )(kernel)
 

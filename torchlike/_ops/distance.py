@@ -108,7 +108,7 @@ def _norm_vjp(grad, self, result, ord, dim, keepdim):
     if ord == 0:
         return jnp.zeros_like(self)
     if ord == 1:
-        return grad * aten.sgn(self)
+        return aten.sgn(self) * grad
     if ord == 2:
         unit = self / result
         return grad * aten["masked_fill_.Scalar"](unit, result == 0, 0)

@@ -116,7 +116,7 @@ def _kept_by_put(grad, indices, values_aval, accumulate):
     """The gradient with zeros at the places that were written, unless what was there was added to."""
     if accumulate:
         return grad
-    zeros = aten.new_zeros(grad, values_aval.shape, options=True)
+    zeros = aten.zeros([*values_aval.shape], grad)
     compute = lambda grad, at, zeros: grad.at[_at(at)].set(0, unique_indices=True) if grad.size else grad  # noqa: E731
     return spelled("index_put", compute, grad, _trimmed(indices), zeros)
 
@@ -516,7 +516,7 @@ def masked_fill_number(self, mask, value):
 @op("masked_fill.Tensor(Tensor self, Tensor mask, Tensor value) -> Tensor", variants="inplace",
     out="number part repeated", node="MaskedFillBackward1",
     check=lambda self, mask, value: _overflow.exceeds(self, value),
-    vjp={"self": _unmasked, "value": lambda grad, mask: jnp.sum(jnp.where(mask, grad, 0))})  # fmt: skip
+    vjp={"self": _unmasked, "value": lambda grad, mask: aten.sum(jnp.where(mask, grad, 0))})  # fmt: skip
 def masked_fill_tensor(self, mask, value):
     return _filled(self, mask, value)
 

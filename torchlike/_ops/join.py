@@ -137,7 +137,8 @@ def block_diag(tensors):
 # -- turning -------------------------------------------------------------------------------------
 
 
-@op("flip(Tensor self, int[] dims) -> Tensor", layout=result_layouts.like_first)
+@op("flip(Tensor self, int[] dims) -> Tensor", layout=result_layouts.like_first,
+    backward=lambda grad, dims: aten.flip(grad, [*dims]))  # fmt: skip
 def flip(self, dims):
     """``input`` with the order of elements reversed along ``dims``; a copy.
 

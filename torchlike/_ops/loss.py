@@ -311,6 +311,7 @@ def binary_cross_entropy_with_logits(self, target, weight, pos_weight, reduction
     layout=result_layouts.elementwise,
     edges=lambda: (0,),
     autocast="fp32",
+    backward=("soft_margin_loss_backward(Tensor grad_output, Tensor self, Tensor target, int reduction) -> Tensor", {}),
 )
 def soft_margin_loss(self, target, reduction):
     demand_no_bools("Negation", target)

@@ -447,8 +447,8 @@ def addmm(self, mat1, mat2, beta, alpha):
 @blend("addmv(Tensor self, Tensor mat, Tensor vec, *, Scalar beta=1, Scalar alpha=1) -> Tensor",
        held="beta alpha",
        vjp={"mat": lambda grad, vec, alpha: scaled(_OF_MATRIX["self"](grad, vec), alpha),
-            "vec": lambda grad, mat, alpha: scaled(_OF_MATRIX["vec"](grad, mat), alpha),
-            "self": lambda grad, beta: scaled(grad, beta)},
+            "self": lambda grad, beta: scaled(grad, beta),
+            "vec": lambda grad, mat, alpha: scaled(_OF_MATRIX["vec"](grad, mat), alpha)},
        saved="alpha beta mat vec", autocast={"cuda": "lower_precision_fp"}, jvp="kernel")  # fmt: skip
 def addmv(self, mat, vec, beta, alpha):
     """``beta * self + alpha * (mat @ vec)``; ``self`` is broadcast to [n].
@@ -541,8 +541,10 @@ def _saved_by_linear(input, weight, bias):
     }.get(_last_step_of_linear(input, weight, bias), {})  # fmt: skip
 
 
-def _flat(grad):
+def _flat(grad, bias_aval=True):
     """A stack of vectors as a matrix, seen by dispatch."""
+    if grad.ndim == 1 and bias_aval is None:
+        return aten.unsqueeze(grad, 0)
     return jnp.reshape(grad, (math.prod(grad.shape[:-1]), grad.shape[-1]))
 
 
@@ -550,9 +552,11 @@ def _linear_input(grad, weight, input_aval, bias_aval):
     shape = input_aval.shape
     if weight.ndim == 1:
         return grad[..., None] * rules.conj(weight)
-    made = aten.mm(_flat(grad), aten.t(unseen(lambda w: rules.conj(w).T, weight)))
+    made = aten.mm(_flat(grad, bias_aval), aten.t(unseen(lambda w: rules.conj(w).T, weight)))
     if len(shape) == 2:
         return made if bias_aval is None else later(lambda made: made, made, rank=0)
+    if len(shape) == 1 and bias_aval is None:
+        return later(lambda made: aten["squeeze.dim"](made, 0), made, rank=1)
     return later(lambda made: aten.view(made, list(shape)), made, rank=1 if bias_aval is None else 2)
 
 
@@ -560,7 +564,7 @@ def _linear_weight(grad, input, weight_aval, bias_aval):
     if len(weight_aval.shape) == 1:
         return jnp.sum(grad[..., None] * rules.conj(input), tuple(range(input.ndim - 1)))
     rows = _rows_of(input, input.shape[-1])
-    made = aten.t(aten.mm(aten.t(_flat(grad)), rules.conj(rows)))
+    made = aten.t(aten.mm(aten.t(_flat(grad, bias_aval)), rules.conj(rows)))
     return later(aten.t, made, rank=2 if bias_aval is None else 1)
 
 

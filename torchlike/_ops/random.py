@@ -16,7 +16,7 @@ from torchlike._base import result_layouts, rng
 from torchlike._base.bits import X64, widest
 from torchlike._base.dtypes import from_np
 from torchlike._decl.op import op
-from torchlike._decl.words import unseen
+from torchlike._decl.words import aten, unseen
 from torchlike._ops._elementwise import broadcast, round_to
 
 _ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
@@ -366,8 +366,8 @@ def _normal_kind(x):
     return x.dtype
 
 
-def _zeros(aval):
-    return jnp.zeros(aval.shape, aval.dtype)
+def _zeros(grad, aval):
+    return aten.zeros([*aval.shape], grad)
 
 
 @op(
@@ -375,7 +375,7 @@ def _zeros(aval):
     out="cast",
     variants="",
     node="NormalBackward1",
-    vjp={"mean": lambda mean_aval: _zeros(mean_aval)},
+    vjp={"mean": lambda grad, mean_aval: _zeros(grad, mean_aval)},
     saved="mean_sym_sizes",
 )
 def normal_tensor_float(mean, words, std):
@@ -389,7 +389,7 @@ def normal_tensor_float(mean, words, std):
     out="cast",
     variants="",
     node="NormalBackward2",
-    vjp={"std": lambda std_aval: _zeros(std_aval)},
+    vjp={"std": lambda grad, std_aval: _zeros(grad, std_aval)},
     check=lambda mean, words, std: (jnp.any(std < 0), _bad_std),
 )
 def normal_float_tensor(mean, words, std):
@@ -401,7 +401,7 @@ def normal_float_tensor(mean, words, std):
     out="cast",
     variants="",
     node="NormalBackward3",
-    vjp={"mean, std": lambda mean_aval, std_aval: (_zeros(mean_aval), _zeros(std_aval))},
+    vjp={"mean, std": lambda grad, mean_aval, std_aval: (_zeros(grad, mean_aval), _zeros(grad, std_aval))},
     check=lambda mean, words, std: (jnp.any(std < 0), _bad_std),
     saved="mean_sym_sizes std_sym_sizes",
 )
@@ -430,7 +430,7 @@ def poisson(self, words):
 @op(
     "binomial(Tensor count, Tensor prob, Tensor words) -> Tensor",
     variants="",
-    vjp={"count, prob": lambda count_aval, prob_aval: (_zeros(count_aval), _zeros(prob_aval))},
+    vjp={"count, prob": lambda grad, count_aval, prob_aval: (_zeros(grad, count_aval), _zeros(grad, prob_aval))},
     check=lambda count, prob, words: (
         jnp.any(count < 0) | _outside(prob),
         lambda: RuntimeError("binomial expects counts >= 0 and probabilities of [0, 1]"),

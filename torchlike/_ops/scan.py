@@ -29,7 +29,7 @@ def _scan(name, x, dim, dtype, run):
 
 
 def _cumsum_vjp(grad, dim):
-    if grad.ndim == 0 or not grad.size:
+    if grad.ndim == 0 or not grad.size or grad.shape[dim] == 1:
         return grad
     return aten.flip(aten.cumsum(aten.flip(grad, (dim,)), dim), (dim,))
 

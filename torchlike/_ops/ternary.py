@@ -280,6 +280,7 @@ lerp_tensor = pointwise(
     node="LerpBackward1",
     numbers="",
     vjp=_LERP_ENDS | {"weight": lambda grad, self, end: grad * conj(end - self)},
+    backward=_derivatives.LERP,
 )(_lerp)
 lerp = pointwise(
     "lerp.Scalar(Tensor self, Tensor end, Scalar weight) -> Tensor",
