@@ -325,6 +325,11 @@ def test_multi_margin(reduction, p):
     )
 
 
+def test_multilabel_margins_of_many_pairs():
+    x, targets = np.random.RandomState(4).randn(60, 300), np.random.RandomState(5).randint(-1, 300, (60, 300))
+    check(loss("multilabel_margin_loss", targets), x, gradgrad=False)
+
+
 @pytest.mark.parametrize("reduction", REDUCTIONS)
 def test_multilabel_margin(reduction):
     targets = np.array([[0, 2, -1, 1], [3, 3, 0, -1], [-1, 0, 0, 0]])

@@ -1,5 +1,6 @@
 """Losses of scores [N, C] for classes: the margin that those of the targets have over others."""
 
+import jax
 import jax.numpy as jnp
 from jax import lax
 
@@ -29,10 +30,38 @@ def _outside_classes(name, self, target, lowest):
 def _targets(self, target):
     """1 at the classes that are listed up to the first -1."""
     x, _ = _rows("multilabel_margin_loss", self)
-    t = target.reshape(x.shape)
+    return _listed(target.reshape(x.shape))[1].astype(self.dtype).reshape(target.shape)
+
+
+def _listed(t):
+    """(which places of rows [N, C] list a class, up to the first -1; which classes are listed)."""
+    n, classes = t.shape
     listed = jnp.cumprod(t >= 0, -1).astype(bool)
-    hit = (t[:, :, None] == lax.broadcasted_iota(t.dtype, x.shape, 1)[:, None, :]) & listed[:, :, None]
-    return jnp.any(hit, 1).astype(self.dtype).reshape(target.shape)
+    named = jnp.zeros((n, classes + 1), bool).at[jnp.arange(n)[:, None], jnp.where(listed, t, classes)].set(True)
+    return listed, named[:, :classes]
+
+
+_PAIRS = 1 << 22  # of a listed and another class, whose gaps are held at once
+
+
+def _gaps(x, others, chosen):
+    """The sums over pairs of the scores ``chosen`` [N, K] and those of ``others``, of classes [N, C]."""
+    gap = 1 - chosen[:, :, None] + x[:, None, :]
+    return jnp.sum(jnp.where(others[:, None, :] & (gap > 0), gap, 0), (1, 2))
+
+
+def _margins(x, others, listed, chosen):
+    """``_gaps`` of the listed ones; of many pairs for a few at a time, which the gradient computes anew."""
+    n, classes = x.shape
+    chosen = jnp.where(listed, chosen, jnp.inf)
+    parts = -(-n * classes * classes // _PAIRS)
+    if parts <= 1:
+        return _gaps(x, others, chosen)
+    width = -(-classes // parts)
+    chosen = jnp.pad(chosen, ((0, 0), (0, -classes % width)), constant_values=jnp.inf)
+    blocks = jnp.moveaxis(chosen.reshape(n, -1, width), 1, 0)
+    some = jax.checkpoint(lambda block: _gaps(x, others, block))
+    return lax.scan(lambda total, block: (total + some(block), None), jnp.zeros(n, x.dtype), blocks)[0]
 
 
 @op(
@@ -59,13 +88,9 @@ def multilabel_margin_loss(self, target, reduction):
             f"{list(self.shape)}"
         )
     t = target.reshape(x.shape)
-    listed = jnp.cumprod(t >= 0, -1).astype(bool)
-    classes = lax.broadcasted_iota(t.dtype, x.shape, 1)
-    hit = (t[:, :, None] == classes[:, None, :]) & listed[:, :, None]  # [N, listed target, class]
-    chosen = jnp.sum(jnp.where(hit, x[:, None, :], 0), -1)
-    gap = 1 - chosen[:, :, None] + x[:, None, :]
-    counts = listed[:, :, None] & ~jnp.any(hit, 1)[:, None, :] & (gap > 0)
-    losses = jnp.sum(jnp.where(counts, gap, 0), (1, 2)) / x.shape[1]
+    listed, named = _listed(t)
+    chosen = jnp.take_along_axis(x, jnp.where(listed, t, 0), -1)
+    losses = _margins(x, ~named, listed, chosen) / x.shape[1]
     return reduce(losses.reshape(()) if single else losses, reduction).astype(self.dtype)
 
 
