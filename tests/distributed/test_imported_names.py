@@ -199,6 +199,51 @@ def named(m, t):
     )  # fmt: skip
 
 
+def nested_state(t):
+    return {"a": t.ones(2), "b": {"c": 1, "d": [t.zeros(1), {"e": 2}], "f": [1, 2], "t": (t.ones(1), 3)}, "h": []}
+
+
+def traversed(m, t):
+    found = [[], [], []]
+    for told, more in zip(found, ((), (lambda x: True,), (lambda x: False,)), strict=True):
+        m.traverse_state_dict(nested_state(t), lambda path, x, told=told: told.append((path, type(x).__name__)), *more)
+    made, lines = {}, []
+    m.set_element(made, ("x", 1, "y"), 5)
+    m.print_tensor(("a", 0), t.ones(2), lines.append)
+    m.print_tensor(("a",), 3, lines.append)
+    asked = [m.get_element(made, *a) for a in ((("x", 1, "y"),), (("z",), 9), (("x", 5), 8), (("x", 0, "q"), 7))]
+    return found, made, asked, lines
+
+
+def brought(m, t):
+    """State dicts that are brought together, copied, compared and made flat."""
+    d, full = home(t, "tensor"), nested_state(t)
+    cut = d.distribute_tensor(t.arange(4.0), d.init_device_mesh("cpu", (1,)), [d.Shard(0)])
+    gathered, offloaded = m._gather_state_dict({"w": cut, **full}), m._offload_state_dict_to_cpu({"w": cut})
+    made = m._create_cpu_state_dict(full)
+    m._copy_state_dict(full, made)
+    flat, seen = m._flatten_state_dict({"a": {"b": 1, "c": [1, 2]}, "e": {}}), []
+    m._traverse_state_dict({"a": [1, {"x": 2}], "t": (3,)}, lambda path, x: seen.append((path, x)))
+    return (
+        gathered["w"], type(offloaded["w"]).__name__, offloaded["w"].to_local(), made, made["a"] is full["a"],
+        m._check_state_dict_similarity(full, made), m._check_state_dict_similarity(full, {**made, "a": t.ones(3)}),
+        said(lambda: m._copy_state_dict(full, {"a": t.ones(2)}))[0], said(lambda: m._gather_state_dict({"o": m}))[0],
+        m._gather_state_dict(full, ranks_only=(1,)), flat, m._unflatten_state_dict(*flat), seen,
+        m._create_cpu_state_dict(full, share_memory=True)["a"].is_shared(),
+    )  # fmt: skip
+
+
+def told(m, t):
+    event = m.Event("n", m.EventSource.AGENT, metadata={"a": 1, "b": None})
+    again = m.Event.deserialize(str(event))
+    m.construct_and_record_rdzv_event("run", "message", m.NodeState.INIT)
+    lost = m.RdzvEvent("n", "run", "why", "host", 1, m.NodeState.FAILED)
+    return (
+        event.serialize(), again == event, again.source, m.record(event), list(m.NodeState), str(m.EventSource.WORKER),
+        m.RdzvEvent.deserialize(str(lost)) == lost, str(lost), type(m.get_logging_handler("console")).__name__,
+    )  # fmt: skip
+
+
 def fails():
     raise KeyError("key")
 
@@ -228,6 +273,13 @@ CALLS = {
     "staged": of("checkpoint.staging", staged),
     "nested": of("checkpoint._nested_dict", lambda m, t: (
         m.unflatten_state_dict(*m.flatten_state_dict({"a": {"b": 1, "c": [{"d": 2}, 3]}, "e": [4]}))
+    )),
+    "traversed": of("checkpoint._traverse", traversed),
+    "state dicts": of("_state_dict_utils", brought),
+    "events": of("elastic.events", told),
+    "rotation": of("tensor.experimental._context_parallel", lambda m, t: (
+        m.set_rotate_method("alltoall"), m._cp_options.rotate_method, m.set_rotate_method("allgather"),
+        said(lambda: m.set_rotate_method("ring"))[0], m.context_parallel.__name__,
     )),
     "rendezvous": of("elastic.rendezvous", parameters),
     "registry": of("elastic.rendezvous", registered),
@@ -282,6 +334,23 @@ def test_a_rendezvous_of_the_launcher_is_refused():
     given = rendezvous.RendezvousParameters("c10d", "localhost:1", "run", 1, 1)
     with pytest.raises(NotImplementedError, match="'c10d' is the launcher's own.*elastic_launch"):
         home(torchlike, "elastic.rendezvous.registry").get_rendezvous_handler(given)
+
+
+@pytest.mark.parametrize("module, name, way_out", [
+    ("elastic.agent.server.api", "WorkerSpec", "torch.distributed.run"),
+    ("elastic.agent.server.local_elastic_agent", "LocalElasticAgent", "torch.distributed.launcher"),
+    ("elastic.timer", "expires", "timeout of init_process_group"),
+    ("algorithms._comm_hooks.default_hooks", "allreduce_hook", "reduce p.grad by hand"),
+    ("checkpoint.optimizer", "load_sharded_optimizer_state_dict", "set_optimizer_state_dict"),
+    ("checkpoint.quantized_hf_storage", "QuantizedHuggingFaceStorageReader", "HuggingFaceStorageReader"),
+    ("fsdp._flat_param", "FlatParameter", "the module's own parameters"),
+    ("fsdp._runtime_utils", "_lazy_init", "XLA schedules"),
+])  # fmt: skip
+def test_what_is_refused_by_name(module, name, way_out):
+    made = getattr(home(torchlike, module), name)
+    assert not isinstance(torchlike.nn.Parameter(torchlike.ones(1)), made)
+    with pytest.raises(NotImplementedError, match=f"{module}.{name}: not supported.*{way_out}"):
+        made()
 
 
 def test_ports():

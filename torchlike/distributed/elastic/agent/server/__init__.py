@@ -1,0 +1,5 @@
+"""torch.distributed.elastic.agent.server: launchers to build upon, which there are not."""
+
+from torchlike.interop.refusing import refusing
+
+__getattr__ = refusing(__name__, "not supported; torch.distributed.run and torch.distributed.launcher start processes")
