@@ -48,6 +48,7 @@ utils.op_profile utils.dlpack _subclasses
 _guards
 _functorch _vmap_internals functional serialization compiler export utils.checkpoint utils.module_tracker
 distributed.checkpoint distributed.optim distributed.algorithms distributed._composable
+distributed._state_dict_utils
 jit distributions hub fx ao
 quantization nn.quantized nn.qat nn.intrinsic
 _functorch.partitioners
