@@ -1,8 +1,15 @@
 """Distances and similarities of vectors."""
 
+import math
+
+import jax
 import numpy as np
 import pytest
+import torch
 from oracle import check, check_error
+
+import torchlike
+from torchlike.interop import to_jax
 
 INF = float("inf")
 RNG = np.random.RandomState(0)
@@ -58,3 +65,13 @@ def test_distances_of_other_dtypes():
 )
 def test_errors(f, match):
     check_error(f, X, match=match)
+
+
+@pytest.mark.parametrize("p", [1.0, 2.0, 3.0, math.inf])
+def test_jax_differentiates_many_rows_as_few(p):
+    x, y, w = (np.random.RandomState(i).randn(*shape) for i, shape in enumerate([(200, 60), (131, 60), (200, 131)]))
+    found = jax.grad(lambda *a: (to_jax(lambda u, v: torchlike.cdist(u, v, p))(*a) * w).sum(), (0, 1))(x, y)
+    a, b = torch.tensor(x, requires_grad=True), torch.tensor(y, requires_grad=True)
+    (torch.cdist(a, b, p) * torch.tensor(w)).sum().backward()
+    for ours, theirs in zip(found, (a, b), strict=True):
+        np.testing.assert_allclose(ours, theirs.grad, rtol=1e-9, atol=1e-9)

@@ -218,3 +218,8 @@ WRAPPING = [
 @pytest.mark.parametrize("f", WRAPPING)
 def test_bytes_wrap_where_they_do_in_pytorch(f):
     agree(lambda t: f(t, lambda *x: t.tensor(x if len(x) > 1 else x, dtype=t.uint8)))
+
+
+@pytest.mark.parametrize("base", [1, 1.0, 0, 2, 1 + 0j])
+def test_powers_of_numbers_to_complex_limits(base):
+    agree(lambda t: t.pow(base, t.tensor([complex(math.nan, 0), complex(math.inf, 0), 1j])))

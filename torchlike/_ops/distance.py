@@ -226,6 +226,11 @@ def cdist(x1, x2, p, compute_mode):
     if not p >= 0:
         raise RuntimeError(f"cdist only supports non-negative p values, got {p}")
     demand_same("cdist", x1, x2)
+    return _distances(x1, x2, p)
+
+
+@partial(jax.custom_jvp, nondiff_argnums=(2,))
+def _distances(x1, x2, p):
     size = jnp.abs(_differences(x1, x2))
     if p == 0:
         return jnp.sum(size != 0, -1, dtype=size.dtype)
@@ -234,6 +239,27 @@ def cdist(x1, x2, p, compute_mode):
     if p == 1:
         return jnp.sum(size, -1)
     return jnp.sqrt(jnp.sum(size * size, -1)) if p == 2 else jnp.power(jnp.sum(jnp.power(size, p), -1), 1 / p)
+
+
+@_distances.defjvp
+def _distances_jvp(p, values, dots):
+    """JAX's derivative, as of all differences at once, which are held for a few rows of ``x2`` at a time."""
+    x1, x2 = values
+    plain, rows = _distances.fun, x2.shape[-2]
+    of_a_row = math.prod(broadcast_shapes(x1.shape[:-2], x2.shape[:-2])) * x1.shape[-2] * x1.shape[-1]
+    if rows * of_a_row <= _AT_ONCE:
+        return jax.jvp(partial(plain, p=p), values, dots)
+    count = max(1, _AT_ONCE // of_a_row)
+    # The last part is filled with the last row, which has no other kinks than it has itself.
+    full = jnp.minimum(jnp.arange(-(-rows // count) * count), rows - 1)
+
+    def in_parts(x1, x2):
+        some = jax.checkpoint(lambda part: plain(x1, part, p))
+        parts = _rows_in_parts(jnp.take(x2, full, -2), -2, count)
+        found = jnp.moveaxis(lax.scan(lambda _, part: (None, some(part)), None, parts)[1], 0, -2)
+        return found.reshape(*found.shape[:-2], -1)[..., :rows]
+
+    return _distances(x1, x2, p), jax.jvp(in_parts, values, dots)[1]
 
 
 def _differences(x1, x2):

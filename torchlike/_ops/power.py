@@ -174,6 +174,14 @@ pow_scalar = pointwise(
     },
     autocast={"cuda": "fp32"},
 )(_pow)
+
+
+def _pow_of_number(self, exponent):
+    """``self ** exponent``; powers of 1 are 1, complex ones to NaN and infinity, too."""
+    result = _pow(self, exponent)
+    return jnp.where(self == 1, 1, result) if kind(result) == "c" else result
+
+
 pow_from = op(
     "pow.Scalar(Scalar self, Tensor exponent) -> Tensor",
     dtype="promote",
@@ -186,7 +194,7 @@ pow_from = op(
         "exponent": lambda grad, self, exponent, result: grad_to_exponent(grad, self, exponent, result),
     },
     autocast={"cuda": "fp32"},
-)(_pow)
+)(_pow_of_number)
 
 
 def _special_grad(grad, self, exponent):
