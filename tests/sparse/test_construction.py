@@ -7,6 +7,7 @@ import pickle
 import pytest
 import torch
 from sparse_kit import C, D, H, S, U, cases, leaf, same
+from story_kit import warned
 
 import torchlike
 
@@ -173,3 +174,16 @@ def test_files(make):
             x = theirs.load(file, weights_only=safe)["x"]
             assert repr(x) == repr(make(theirs))
             assert x.layout is make(theirs).layout
+
+
+@pytest.mark.parametrize("args", [lambda t: (t.tensor(PLACES), t.ones(3), (2, 3)), lambda t: (2, 3)])
+def test_constructors_of_old_say_so(args):
+    def f(t):
+        t.set_warn_always(True)
+        try:
+            return warned(lambda: t.sparse.FloatTensor(*args(t)), "is deprecated")
+        finally:
+            t.set_warn_always(False)
+
+    said = f(torchlike)
+    assert said == f(torch)[: len(said)] == ["UserWarning: is deprecated"]  # PyTorch says more, of checks

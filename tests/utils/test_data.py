@@ -3,6 +3,7 @@
 import pytest
 from agreement import agree
 from data_kit import data, kit, tensors
+from story_kit import warned
 
 import torchlike
 
@@ -152,3 +153,11 @@ def test_a_batch_of_a_tensor_dataset_is_its_collated_samples():
     assert x.grad.tolist() == [[1.0] * 3] * 3 + [[0.0] * 3]
     with pytest.raises(IndexError):
         list(D.DataLoader(dataset, 2, sampler=[0, 9]))
+
+
+def test_pinning_without_an_accelerator_warns():
+    def f(T):
+        loader = data(T).DataLoader([1, 2], pin_memory=True)
+        return [warned(lambda: list(loader), "pin_memory") for _ in range(2)]
+
+    agree(f)

@@ -3,6 +3,7 @@
 from typing import Any
 
 import torchlike._base.dtypes as dtypes
+from torchlike._base.once import warn_once
 from torchlike._core.dispatch.bind import FUNCTIONS
 from torchlike._core.tensor.tensor import Tensor, sparse_coo
 
@@ -16,6 +17,8 @@ class _SparseMeta(type):
         return isinstance(x, Tensor) and x.layout is sparse_coo and x.dtype is cls.dtype and x.device.type == "cpu"
 
     def __call__(cls, *args: Any, device: Any = None) -> Tensor:
+        made_of = "indices, values, size" if args and isinstance(args[0], Tensor) else "size"
+        warn_once(f"torch.sparse.{cls.__name__} is deprecated; use torch.sparse_coo_tensor({made_of}, dtype=).")
         make = FUNCTIONS["sparse_coo_tensor"]
         if len(args) in (2, 3) and isinstance(args[0], Tensor):
             return make(*args, device=device)  # in the dtype of the values, whatever the name says

@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Generic, TypeVar
 
 import torchlike.distributed as distributed
+from torchlike._base.device import local_devices
+from torchlike._base.frames import warn
 from torchlike._base.rng import Generator
 from torchlike.utils.data._utils.collate import default_collate, default_convert
 from torchlike.utils.data._utils.fetch import DatasetKind as _DatasetKind
@@ -51,7 +53,7 @@ class DataLoader(Generic[T_co]):
         sampler, batch_sampler: what gives the indices, one by one or batch by batch, instead.
         num_workers: how many processes load ahead; 0 loads in the calling one.
         collate_fn: makes a batch of a list of samples; by default :func:`default_collate`.
-        pin_memory, pin_memory_device: accepted, without effect.
+        pin_memory, pin_memory_device: accepted, without effect; without an accelerator ``pin_memory`` warns.
         drop_last: leave out a last batch that is not full.
         timeout: seconds to wait for a worker before RuntimeError; 0 waits for ever.
         worker_init_fn: called in each worker with its number.
@@ -244,6 +246,8 @@ class _BaseDataLoaderIter:
     """One iteration over a loader."""
 
     def __init__(self, loader: DataLoader) -> None:
+        if loader.pin_memory and not any(map(local_devices, ("gpu", "tpu"))):
+            warn("pin_memory=True, but there is no accelerator: memory is not pinned.")
         # The loader itself is not kept: it may keep this, and workers are to end when both are dropped.
         self._dataset = loader.dataset
         self._num_workers = loader.num_workers
