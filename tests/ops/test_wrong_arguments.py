@@ -223,3 +223,31 @@ def test_bytes_wrap_where_they_do_in_pytorch(f):
 @pytest.mark.parametrize("base", [1, 1.0, 0, 2, 1 + 0j])
 def test_powers_of_numbers_to_complex_limits(base):
     agree(lambda t: t.pow(base, t.tensor([complex(math.nan, 0), complex(math.inf, 0), 1j])))
+
+
+OVERLAPPED = [
+    lambda t, out: t.expand_copy(t.ones(5, 1), (5, 5), out=out(5, 5)),
+    lambda t, out: t.alias_copy(t.ones(5), out=out(5)),
+    lambda t, out: t.diagonal_copy(t.ones(5, 5), 2, out=out(3)), lambda t, out: t.t_copy(t.ones(2, 3), out=out(3, 2)),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("f", OVERLAPPED)
+def test_copies_refuse_an_expanded_output(f):
+    agree_error(lambda t: f(t, lambda *shape: t.zeros(1).expand(shape)), "single memory location")
+
+
+@pytest.mark.parametrize("name", ["lt", "le", "gt", "ge"])
+def test_comparisons_of_complex_numbers_in_place(name):
+    agree_error(lambda t: getattr(t.ones(2), name + "_")(t.ones(2).cfloat()), "not implemented")
+
+
+def test_another_dtype_is_told_before_one_that_is_not_factored():
+    agree_error(lambda t: t.linalg.solve(t.eye(2).half(), t.ones(2)), "same dtype")
+    agree_error(lambda t: t.cholesky_solve(t.ones(2, 1), t.eye(2).half()), "same dtype")
+
+
+@pytest.mark.parametrize("dtype", ["float16", "int64"])
+@pytest.mark.parametrize("name", ["linalg.cholesky", "linalg.eigh", "linalg.lu_factor", "linalg.qr", "cholesky"])
+def test_kernels_that_lack_a_dtype(name, dtype):
+    agree_error(lambda t: eval(f"t.{name}")(t.eye(2, dtype=getattr(t, dtype))), "(?i)not implemented|expected")

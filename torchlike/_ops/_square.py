@@ -166,8 +166,8 @@ def is_vector(a, b):
 
 
 def system(name, a, b, left, vector=False):
-    square(name, a)
     same_dtype(name, a, b)
+    square(name, a)
     if not b.ndim:
         raise RuntimeError(f"{name}: The input tensor B must have at least 1 dimension, got 0.")
     if vector:

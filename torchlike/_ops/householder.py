@@ -36,6 +36,11 @@ def householder_product(input, tau):
             [0., 1.]])
     """
     name = "linalg.householder_product"
+    if tau.dtype != input.dtype:
+        raise RuntimeError(
+            f"torch.{name}: tau dtype {from_np(tau.dtype).scalar_name} does not match input dtype "
+            f"{from_np(input.dtype).scalar_name}"
+        )
     matrices("torch." + name, input, "input")
     if input.shape[-2] < input.shape[-1]:
         raise RuntimeError(f"torch.{name}: input.shape[-2] must be greater than or equal to input.shape[-1]")
@@ -49,11 +54,6 @@ def householder_product(input, tau):
     if tau.shape[:-1] != input.shape[:-2]:
         raise RuntimeError(
             f"torch.{name}: Expected batch dimensions of tau to be equal to input.shape[:-2], got {tau.shape}"
-        )
-    if tau.dtype != input.dtype:
-        raise RuntimeError(
-            f"torch.{name}: tau dtype {from_np(tau.dtype).scalar_name} does not match input dtype "
-            f"{from_np(input.dtype).scalar_name}"
         )
     floating(name, input)
     out = jnp.broadcast_to(jnp.eye(*input.shape[-2:], dtype=input.dtype), input.shape)

@@ -180,6 +180,7 @@ def put_exactly(name: str, result: Tensor, out: Tensor) -> None:
     demand_unrecorded(f"{name}()", out)
     demand_dtype(name, result.dtype.np, out)
     demand_fits(name, result, out)
+    demand_distinct(name, out)
     put(out, value_of(result))
 
 
