@@ -182,7 +182,8 @@ ARITHMETIC = {
     "max dim": lambda m, t, u, p, q, r: None if t.is_complex() else tuple(t.max(dim(t, p))),
     "cat": lambda m, t, u, p, q, r: m.lib.cat([t, u], dim(t, p)),
     "stack": lambda m, t, u, p, q, r: m.lib.stack([t, u]),
-    "take": lambda m, t, u, p, q, r: t[[0, q - 3]],
+    # within the dimension: recorded execution tells of others when later calls have been recorded
+    "take": lambda m, t, u, p, q, r: t[[0, max(-t.shape[0], min(q - 3, t.shape[0] - 1))]],
     "single": lambda m, t, u, p, q, r: t.to(m.lib.float32),
     "add out": lambda m, t, u, p, q, r: m.lib.add(t, 1, out=u) if t.shape == u.shape else None,
     "clone": lambda m, t, u, p, q, r: t.clone(),
