@@ -7,7 +7,7 @@ from jax import lax
 from torchlike._decl import rules
 from torchlike._decl.op import op, pointwise
 from torchlike._decl.words import aten
-from torchlike._ops import _derivatives
+from torchlike._ops import _derivatives, _vector_math
 from torchlike._ops._complex import inverse, product, quotient
 from torchlike._ops._elementwise import (
     broadcast,
@@ -236,7 +236,7 @@ def over(self, other):
 def modulo(a, b):
     """The remainder with the sign of the divisor: ``a - b * floor(a / b)`` without its rounding."""
     a, b = jnp.broadcast_arrays(a, b)
-    r = lax.rem(a, b)
+    r = _vector_math.rem(a, b)
     wrong = (r != 0) & ((r < 0) != (b < 0))
     return jnp.where(wrong, r + b, r)
 
@@ -246,9 +246,9 @@ def floor_quotient(a, b):
     a, b = jnp.broadcast_arrays(a, b)
     if kind(a) != "f":
         q = lax.div(a, b)
-        off = (lax.rem(a, b) != 0) & ((a < 0) != (b < 0))
+        off = (_vector_math.rem(a, b) != 0) & ((a < 0) != (b < 0))
         return jnp.where(off, q - 1, q)
-    r = lax.rem(a, b)
+    r = _vector_math.rem(a, b)
     q = (a - r) / b
     q = jnp.where((r != 0) & ((b < 0) != (r < 0)), q - 1, q)
     floor = lax.floor(q)
@@ -356,7 +356,7 @@ def _fmod(self, other):
     """
     self, other = broadcast("fmod", self, other)
     demand("fmod", self, "if")
-    return widely(lax.rem, self, other)
+    return widely(_vector_math.rem, self, other)
 
 
 def _pass(grad):

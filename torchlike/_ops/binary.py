@@ -8,7 +8,7 @@ from jax import lax
 
 from torchlike._decl.op import op, pointwise
 from torchlike._decl.words import aten
-from torchlike._ops import _derivatives
+from torchlike._ops import _derivatives, _vector_math
 from torchlike._ops._elementwise import (
     broadcast,
     conj,
@@ -129,7 +129,7 @@ def atan2(self, other):
     tensor([ 1.5708, -1.5708])
     """
     demand("atan2", self, "f")
-    return widely(lax.atan2, *broadcast("atan2", self, other))
+    return widely(_vector_math.atan2, *broadcast("atan2", self, other))
 
 
 def _hypot(a, b):

@@ -9,7 +9,7 @@ from jax import lax
 
 from torchlike._decl.op import pointwise
 from torchlike._decl.words import aten
-from torchlike._ops import _complex, _composed, _derivatives
+from torchlike._ops import _complex, _composed, _derivatives, _vector_math
 from torchlike._ops._complex import exponential, inverse, logarithm, square_root
 from torchlike._ops._elementwise import (
     conj,
@@ -157,9 +157,12 @@ exp = unary(
 _complex_exp2 = on_complex(lax.exp2, _complex.power_of_two, lambda x, y, dot: dot * y * math.log(2))
 
 
+_real_exp2 = _vector_math.power_of_two(lambda x: lax.pow(jnp.full_like(x, 2), x))
+
+
 def power_of_two(x):
     """``2 ** x``, exact where ``x`` is an integer."""
-    return _complex_exp2(x) if kind(x) == "c" else lax.pow(jnp.full_like(x, 2), x)
+    return _complex_exp2(x) if kind(x) == "c" else _real_exp2(x)
 
 
 exp2 = unary(
@@ -199,15 +202,23 @@ log = unary(
 def _log_to_base(base):
     scale = math.log(base)
 
-    def f(x):
-        y = logarithm(x)
-        if kind(x) == "c":
-            return lax.complex(jnp.real(y) / scale, jnp.imag(y) / scale)  # complex division makes NaN of log(0)
-        y = y / scale
+    @jax.custom_jvp
+    def real(x):
+        y = logarithm(x) / scale
         whole = lax.round(y)
         power = lax.pow(jnp.full_like(x, base), lax.abs(whole))
         exact = jnp.where(whole < 0, 1 / power, power) == x
         return jnp.where(exact, whole, y)
+
+    # What rounds exact logarithms has no slope.
+    real.defjvp(lambda primals, dots: (real(*primals), dots[0] / (primals[0] * scale)))
+    quick = _vector_math.logarithm_to(base, real)
+
+    def f(x):
+        if kind(x) != "c":
+            return quick(x)
+        y = logarithm(x)
+        return lax.complex(jnp.real(y) / scale, jnp.imag(y) / scale)  # complex division makes NaN of log(0)
 
     return f
 
@@ -289,14 +300,14 @@ def _turned(f):
 @jax.custom_jvp
 def _sin(x):
     if kind(x) != "c":
-        return lax.sin(x)
+        return _vector_math.sin(x)
     y = _turned(precise_sinh)(x)
     return lax.complex(y.imag, jnp.where(_undirected(x.imag, x.real), jnp.inf, -y.real))
 
 
 @jax.custom_jvp
 def _cos(x):
-    return _turned(precise_cosh)(x) if kind(x) == "c" else lax.cos(x)
+    return _turned(precise_cosh)(x) if kind(x) == "c" else _vector_math.cos(x)
 
 
 _sin.defjvp(lambda primals, tangents: (_sin(*primals), tangents[0] * _cos(*primals)))
@@ -311,20 +322,20 @@ def _complex_tan(x):
 sin = unary(
     "sin",
     _sin,
-    lambda grad, self: grad * conj(lax.cos(self)),
+    lambda grad, self: grad * conj(aten["cos"](self)),
     doc="Elementwise sine.",
     shows="0.5 -> 0.4794",
 )
 cos = unary(
     "cos",
     _cos,
-    lambda grad, self: grad * -conj(lax.sin(self)),
+    lambda grad, self: grad * -conj(aten["sin"](self)),
     doc="Elementwise cosine.",
     shows="0.5 -> 0.8776",
 )
 tan = unary(
     "tan",
-    on_complex(lax.tan, _complex_tan, lambda x, y, dot: dot * (1 + y * y)),
+    on_complex(_vector_math.tan, _complex_tan, lambda x, y, dot: dot * (1 + y * y)),
     lambda grad, result: grad * conj(1 + rounded_product(result, result)),
     backward=_derivatives.tan,
     doc="Elementwise tangent.",
@@ -341,7 +352,7 @@ def _inverse_root(x):
 
 asin = unary(
     "asin",
-    on_complex(lax.asin, _complex.asin, lambda x, y, dot: dot / lax.sqrt(1 - x * x)),
+    on_complex(_vector_math.asin, _complex.asin, lambda x, y, dot: dot / lax.sqrt(1 - x * x)),
     lambda grad, self: grad * conj(_inverse_root(1 + rounded_product(-self, self))),
     backward=_derivatives.asin,
     doc="Elementwise arc sine.",
@@ -350,7 +361,7 @@ asin = unary(
 )
 acos = unary(
     "acos",
-    on_complex(lax.acos, _complex.acos, lambda x, y, dot: -dot / lax.sqrt(1 - x * x)),
+    on_complex(_vector_math.acos, _complex.acos, lambda x, y, dot: -dot / lax.sqrt(1 - x * x)),
     lambda grad, self: -grad * conj(_inverse_root(1 + rounded_product(-self, self))),
     backward=_derivatives.acos,
     doc="Elementwise arc cosine.",
@@ -361,7 +372,7 @@ acos = unary(
 
 atan = unary(
     "atan",
-    on_complex(lax.atan, _complex.atan, lambda x, y, dot: dot / (x * x + 1)),
+    on_complex(_vector_math.atan, _complex.atan, lambda x, y, dot: dot / (x * x + 1)),
     lambda grad, self: grad / conj(rounded_product(self, self) + 1),
     doc="Elementwise arc tangent.",
     shows="0.5 -> 0.4636",
