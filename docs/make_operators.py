@@ -20,6 +20,7 @@ from torchlike._decl import explain
 from torchlike._decl.op import REGISTRY, ViewOp
 
 PAGE = Path(__file__).with_name("operators.md")
+CALLS = Path(__file__).with_name("backward_calls.txt")
 HEAD = """\
 # Operators, layers, optimizers
 
@@ -164,7 +165,7 @@ GAPS = [
         "a write into a view: kernels of torchlike's; PyTorch has nodes of their own, or clones the part",
     ),
     (
-        "`embedding_bag`, `ctc_loss`, `segment_reduce`",
+        "`embedding_bag`, `ctc_loss`, `segment_reduce`, `_segment_reduce`",
         "calls of backward",
         "one kernel of torchlike's: PyTorch's takes what its forward alone has saved",
     ),
@@ -186,14 +187,14 @@ GAPS = [
     ),
     ("`bilinear`", "calls of backward", "products and sums; PyTorch has an operator of three factors"),
     (
-        "`addbmm`, `block_diag`, `combinations`, `view_as_complex`, `linalg.vander`",
+        "`addbmm`, `block_diag`, `combinations`, `view_as_complex`",
         "calls of backward",
         "other calls of the same numbers: jax's order of dimensions, padding, writes to places",
     ),
     (
-        "`dist`, `ldexp`, `frexp`, `quantile`, `nanquantile`, `aminmax`, `gradient`",
+        "`dist`, `ldexp`, `frexp`, `aminmax`, `amax`, `amin`, `gradient`, `native_dropout_backward`",
         "calls of backward",
-        "as PyTorch's but one: the difference saved, `exp2`, a cast, `rsub`, a view later, `div` by a tensor",
+        "as PyTorch's but one: the difference saved, `exp2`, a cast, a view later or more, `div` by a tensor",
     ),
     (
         "`_softmax_backward_data`, `native_group_norm` (all three results)",
@@ -201,9 +202,10 @@ GAPS = [
         "of their derivatives as jax has them; PyTorch's have formulas of their own",
     ),
     (
-        "`sgn`, `normal`, `index_put`, `_unsafe_masked_index`, `_unsafe_masked_index_put_accumulate`",
+        "`sgn`, `max_pool2d_with_indices_backward`, `cat`, `index_put`, `_unsafe_masked_index`, "
+        "`_unsafe_masked_index_put_accumulate`",
         "calls of backward",
-        "zeros are made by `zeros_like` or `new_zeros`; PyTorch makes others, and has an operator for masks",
+        "zeros are made by `zeros_like` or `new_zeros`, masks are places; PyTorch has others, and an operator of masks",
     ),
     (
         "`rrelu`",
@@ -211,20 +213,38 @@ GAPS = [
         "the product with the slopes; PyTorch's operator multiplies by them, too",
     ),
     (
-        "`index_add`, `index_copy`, `max_unpool1d`, `masked.sum`, `masked.mean`, `cosine_similarity`",
-        "calls of backward, of tensors without or with one dimension",
-        "without views of no change",
+        "`index_add`, `index_copy`, `max_unpool1d`, `masked.sum`, `masked.mean`, `sum`, `expand_as`, `linalg.vecdot`, "
+        "`split`, `unsafe_split`, `repeat`, `tile`, `adaptive_avg_pool1d`",
+        "calls of backward, where nothing changes: no or one dimension, part or element",
+        "without views, sums and `cat` of one; with others",
     ),
     (
-        "`fft.fft` and kin",
+        "`fft.fft`, `fft.ifft`, `fft.ihfft`, `fft.rfft`, `rot90`, `pixel_shuffle`, `constant_pad_nd`, `pad`, "
+        "`max_unpool2d`, `cdist`, `cosine_similarity`",
+        "calls of backward, the last, and copies",
+        "a gradient that lies in order becomes `.grad` as it is, one of no elements too; PyTorch copies where its own "
+        "strides differ",
+    ),
+    (
+        "`__radd__`, `__rmul__`, `__rdiv__`, `linalg.matrix_power`, `linalg.multi_dot`",
         "calls of backward",
-        "a gradient that lies in order becomes `.grad` as it is; PyTorch copies where its own strides differ",
+        "those of the operands as they were given, and in the order of the products",
+    ),
+    ("`fft.ihfft2`, `fft.ihfftn`", "calls of backward", "a lazy conjugate; PyTorch's is a copy"),
+    (
+        "`matmul`, `__rmatmul__`, `svd_lowrank`, `pca_lowrank`",
+        "calls of backward",
+        "of a matrix and a stack: products of the stack, which PyTorch folds; `transpose` for `t`",
     ),
     (
-        "`rot90`, `t_copy`, `triangular_solve`, `solve_triangular`",
-        "calls of backward, the last",
-        "a copy into `.grad`, or none: the gradient's strides are not PyTorch's",
+        "`native_batch_norm`, `_native_batch_norm_legit`, `_batch_norm_with_update`, `batch_norm`",
+        "calls of backward, not training or of no elements",
+        "`native_batch_norm_backward` with statistics that PyTorch has not saved, or has another operator for",
     ),
+    ("`einsum`", "calls, of backward too", "one, and those of jax's products; PyTorch has views and `bmm` of pairs"),
+    ("`scaled_dot_product_attention`", "calls of backward, of `enable_gqa`", "sums at places; PyTorch has views"),
+    ("`_upsample_bilinear2d_aa`", "calls of backward", "a kernel of torchlike's"),
+    ("`chalf`", "", "refused: jax has no complex32"),
     ("`batch_norm`", "gradient of a running statistic without elements", "refused as of others; PyTorch looks at none"),
     ("`lobpcg`", "`tracker`", "refused: eigenpairs are computed without iteration"),
 ]
@@ -323,6 +343,30 @@ def count():
     return len(set(operators()) | functions | methods)
 
 
+def backward_calls():
+    """What ``measure_backward_calls.py`` found: how much is PyTorch's, and a row for each entry that differs."""
+    rows = [line.split(" | ") for line in CALLS.read_text().splitlines()]
+    counts = [[int(n) for n in facts.split(" of ")] for _, facts, *_ in rows]
+    same = sum(not differ for differ, _ in counts)
+    passes, differing = sum(n for _, n in counts), sum(differ for differ, _ in counts)
+    lines = [
+        "",
+        "### Calls of backward, measured",
+        "",
+        f"Under a dispatch mode {same} of {len(rows)} entries of PyTorch's database of operators have its calls in "
+        "backward, with operands of the same shapes in the same order, in all of up to five samples of float64 "
+        f"({passes - differing} of {passes} samples; `python docs/measure_backward_calls.py`). The others, whose "
+        "reasons the table above has:",
+        "",
+        "| entry | samples that differ | first, PyTorch's | torchlike's |",
+        "|---|---|---|---|",
+    ]
+    for (name, facts, *first), (differ, _) in zip(rows, counts, strict=True):
+        if differ:
+            lines.append(f"| `{name}` | {facts} | {' | '.join(f'`{call}`' for call in first)} |")
+    return lines
+
+
 def _forms(forms):
     order = ["torch.x", "Tensor.x", "Tensor.x_", "torch.x(out=)"]
     words = {"torch.x": "function", "Tensor.x": "method", "Tensor.x_": "in-place", "torch.x(out=)": "out="}
@@ -353,6 +397,7 @@ def page():
         lines += ["", f"## {title}", "", ", ".join(f"`{n}`" for n in names)]
     lines += ["", "## What stays different", "", "| operators | where | why |", "|---|---|---|"]
     lines += [f"| {names} | {where} | {why} |" for names, where, why in GAPS]
+    lines += backward_calls()
     lines += missing_overloads.section()
     return "\n".join(lines) + "\n"
 

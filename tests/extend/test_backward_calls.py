@@ -272,6 +272,11 @@ x = r(5); w = r(1) | F.prelu(x-.5,w)
 x = r(2,1) | x.cumsum(1)
 x = r(1,2) | x.cumprod(0)
 m = r(3); s = r(3) | torch.normal(m,s)*0
+x = r() | x.topk(1)[0]
+x = r() | x.max(0)[0]
+x = r() | x.kthvalue(1)[0]
+x = r(5,0,2) | torch.where(torch.ones(5,0,2)>0,x,2.)
+x = r(0,2); y = r(0,1) | torch.maximum(x,y)
 x = r(2,5,4) | torch.svd(x)[1]
 x = r(5,4) | LA.norm(x,"nuc")
 """

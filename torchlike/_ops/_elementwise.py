@@ -216,7 +216,7 @@ def ties_share(loses, wins):
 
     def share(grad, self, other, lost):
         half = grad / 2
-        kept = jnp.where(self == other, half, grad)
+        kept = aten["where.self"](self == other, half, grad)
         lost = lost(self, other)
         return aten["masked_fill_.Scalar"](kept, lost, 0)
 

@@ -32,15 +32,15 @@ def _product(a, b):
 
 def place(grad, indices, axis, keepdim, shape):
     """The gradient at the elements that were picked along one axis, zero elsewhere."""
-    if not shape:
-        return grad.reshape(())
-    if not keepdim:
+    if shape and not keepdim:
         grad, indices = aten.unsqueeze(grad, axis), aten.unsqueeze(indices, axis)
     return spelled("scatter.src", _at_index, aten.new_zeros(grad, shape), axis, indices, grad)
 
 
 def _at_index(zeros, axis, indices, grad):
     """``grad`` at one index along an axis: compared, which XLA fuses, not scattered."""
+    if not zeros.ndim:
+        return grad.reshape(())
     here = jnp.arange(zeros.shape[axis]).reshape([-1 if i == axis else 1 for i in range(zeros.ndim)])
     return jnp.where(indices == here, grad, zeros)
 

@@ -20,10 +20,11 @@ from torchlike._ops._order import packs, ranked
 
 def _scatter(grads, indices, self_aval, dim):
     shape, grad = self_aval.shape, grads[0]
-    if not shape:
-        return grad.reshape(())
     axis = axis_of(dim, len(shape))
-    place = lambda zeros, axis, indices, grad: put_along(shape, axis, indices, grad)  # noqa: E731
+
+    def place(zeros, axis, indices, grad):
+        return put_along(shape, axis, indices, grad) if shape else grad.reshape(())
+
     return spelled("scatter.src", place, aten.new_zeros(grad, shape), axis, indices, grad)
 
 

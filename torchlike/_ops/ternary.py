@@ -26,8 +26,8 @@ def _mask(condition):
     variants="function out",
     held="self:long other:long",
     vjp={
-        "other": lambda grad, condition: jnp.where(_mask(condition), 0, grad),
-        "self": lambda grad, condition: jnp.where(_mask(condition), grad, 0),
+        "other": lambda grad, condition: aten["where.self"](_mask(condition), aten.scalar_tensor(0, grad), grad),
+        "self": lambda grad, condition: aten["where.self"](_mask(condition), grad, aten.scalar_tensor(0, grad)),
     },
 )
 def where(condition, self, other):
