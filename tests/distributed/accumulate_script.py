@@ -271,5 +271,39 @@ def optimizers_within_the_reduction(rank):
     return found
 
 
+@case
+def sums_of_sparse_tensors(rank):
+    made, found = t.sparse_coo_tensor, []
+    for x in (
+        made([[rank, 2]], [1.0, 2.0], (4,)).coalesce(), made([[2, 2]], [1.0, 2.0], (4,)),
+        made([[rank, 1]], [[1.0, 2.0], [3.0, 4.0]], (4, 2)), made([[rank]], [1], (4,)),
+        made([[0]], [1.0], (4,)) if rank else made(t.zeros(1, 0).long(), t.zeros(0), (4,)),
+        made(t.zeros(2, 0).long(), t.zeros(0), (4, 3)),
+    ):  # fmt: skip
+        d.all_reduce(x)
+        found += [x.to_dense().tolist(), x.is_coalesced(), x._nnz()]
+    return found
+
+
+@case
+def sparse_gradients(rank):
+    """They stay sparse, with the rows of all processes, under no_sync too."""
+    net, found = nn.Sequential(nn.EmbeddingBag(9, 4, mode="sum", sparse=True), nn.Linear(4, 2)), []
+    for i, p in enumerate(net.parameters()):
+        nn.init.constant_(p, 0.1 * (i + 1))
+    model = DDP(net)
+    optims = [t.optim.SparseAdam(net[0].parameters(), 0.05), t.optim.SGD(net[1].parameters(), 0.1)]
+    for k in range(3):
+        with model.no_sync() if k == 1 else warnings.catch_warnings():
+            loss = model(t.tensor([[rank, k], [k, 5 + rank]])).square().mean()
+            loss.backward()
+        grad = net[0].weight.grad.coalesce()
+        found += [round(loss.item(), 4), grad.indices().tolist(), [round(v, 4) for v in grad.values()[:, 0].tolist()]]
+        for optim in optims if k != 1 else ():
+            optim.step()
+            optim.zero_grad()
+    return found
+
+
 if __name__ == "__main__":
     ranks.run(d, CASES)

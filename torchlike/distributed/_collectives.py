@@ -9,11 +9,12 @@ import jax.numpy as jnp
 import numpy as np
 
 from torchlike._base.frames import warn
-from torchlike._base.state import state
+from torchlike._base.state import no_grad, state
 from torchlike._core.overrides.torch_function import publish as _publish
 from torchlike._core.tensor.tensor import Tensor
 from torchlike.distributed import _runtime
 from torchlike.distributed._calls import LENGTHS, Work, assign, concluded, demand_eager, start, values
+from torchlike.distributed._sparse_sums import summed
 from torchlike.distributed.distributed_c10d import ProcessGroup, found, takes_part
 
 __all__ = [
@@ -173,7 +174,7 @@ def _assign_all(tensors: Sequence[Tensor], arrays: Sequence[Any]) -> list[Tensor
 def all_reduce(tensor: Tensor, op: ReduceOp = ReduceOp.SUM, group: Any = None, async_op: bool = False) -> Work | None:
     """Let ``tensor`` be the sum (or what ``op`` says) of those of all processes, which have one shape and dtype.
 
-    Bools count as PyTorch's: SUM is "or", PRODUCT "and".
+    Bools count as PyTorch's: SUM is "or", PRODUCT "and". Sparse tensors, in COO layout, have sums alone.
 
     TypeError for what is no tensor or no :class:`ReduceOp`, ValueError for an ``op`` without meaning for complex
     numbers, RuntimeError for bits of floating point numbers and averages of integers. DistBackendError where a
@@ -192,6 +193,10 @@ def all_reduce(tensor: Tensor, op: ReduceOp = ReduceOp.SUM, group: Any = None, a
         return None
     found_, name = found(group), _checked_op(op, tensor, "all_reduce")
     if found_.size() == 1:
+        return concluded(Work(lambda _: [tensor]), async_op)
+    if tensor.is_sparse and name == "SUM":
+        with no_grad():
+            tensor.copy_(summed(tensor, found_, "all_reduce"))
         return concluded(Work(lambda _: [tensor]), async_op)
     work = start(found_, "all_reduce", "reduce", (name,), values([tensor]), lambda outs: _assign_all([tensor], outs))
     return concluded(work, async_op)

@@ -2,7 +2,7 @@
 
 import functools
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
 from typing import Any, NoReturn
 
 import jax
@@ -20,6 +20,7 @@ from torchlike.distributed._buckets import GradBucket, unflattened
 from torchlike.distributed._calls import Work, assign, start, values
 from torchlike.distributed._collectives import ReduceOp, all_reduce
 from torchlike.distributed._shared_sums import KINDS, Bucket, SharedSums
+from torchlike.distributed._sparse_sums import summed
 from torchlike.distributed.distributed_c10d import ProcessGroup
 from torchlike.futures import Future
 
@@ -33,11 +34,17 @@ def _refuse_program(why: str) -> NoReturn:
     raise Unsupported(f"lets DistributedDataParallel average gradients {why}, which is no part of a program")
 
 
-def buckets_of(params: Sequence[Tensor], megabytes: float) -> list[list[Tensor]]:
-    """Parameters from the last to the first, a bucket for each dtype and so many bytes."""
+def buckets_of(params: Sequence[Tensor], megabytes: float, sparse: Set[int] = frozenset()) -> list[list[Tensor]]:
+    """Parameters from the last to the first, a bucket for each dtype and so many bytes.
+
+    ``sparse``: the ids of those whose gradients are sparse, each of which has a bucket of its own.
+    """
     done: list[list[Tensor]] = []
     open_: dict[Any, tuple[list[Tensor], int]] = {}
     for p in reversed(params):
+        if id(p) in sparse:
+            done.append([p])
+            continue
         bucket, size = open_.get(p.dtype, ([], 0))
         bucket.append(p)
         size += p.numel() * p.element_size()
@@ -58,12 +65,14 @@ class Reducer:
     """
 
     def __init__(
-        self, params: Sequence[Tensor], group: ProcessGroup, megabytes: float, find_unused: bool, static: bool
-    ) -> None:
+        self, params: Sequence[Tensor], group: ProcessGroup, megabytes: float, find_unused: bool, static: bool,
+        sparse: Set[int] = frozenset(),
+    ) -> None:  # fmt: skip
         self.params, self.group, self.find_unused, self.static = list(params), group, find_unused, static
-        self.megabytes = megabytes
+        self.megabytes, self._sparse = megabytes, sparse
         self._on_cpu = all(p.device.type == "cpu" for p in self.params)
-        self.buckets = buckets_of(self.params, min(megabytes, CACHED) if self._on_cpu else megabytes)
+        limit = min(megabytes, CACHED) if self._on_cpu else megabytes
+        self.buckets = buckets_of(self.params, limit, sparse)
         self.hook: tuple[Any, Callable] | None = None
         self.armed = self.queued = self._ended = False
         self.divisor: int | None = None
@@ -79,7 +88,7 @@ class Reducer:
 
     def use_hook(self, state: object, hook: Callable) -> None:
         """Let ``hook(state, bucket)`` bring together buckets as large as the user said."""
-        self.hook, self.buckets = (state, hook), buckets_of(self.params, self.megabytes)
+        self.hook, self.buckets = (state, hook), buckets_of(self.params, self.megabytes, self._sparse)
 
     def remove(self) -> None:
         """Take the hooks away."""
@@ -126,9 +135,9 @@ class Reducer:
 
     # -- within a program that is being traced -------------------------------------------------------------------------
     def _arm_program(self, capture: Any) -> None:
-        hooked = self.hook is not None or bool(self.after)
+        hooked = self.hook is not None or bool(self.after) or bool(self._sparse)
         if self.apart or self.find_unused or self.static or hooked or self.divisor is not None:
-            why = "of a backward elsewhere" if self.apart else "by a hook, of a static graph or of some parameters"
+            why = "of a backward elsewhere" if self.apart else "by a hook, of a static graph, sparse ones or some"
             _refuse_program(why)
         self._capture = weakref.ref(capture)
         self._ready.clear()
@@ -211,6 +220,8 @@ class Reducer:
 
     def _begun(self, bucket: list[Tensor], grads: list[Tensor]) -> Any:
         number = len(self._sent)
+        if id(bucket[0]) in self._sparse:
+            return self._sum_of_sparse(bucket[0], grads[0])
         if self.hook is not None:
             state, hook = self.hook
             with no_grad():
@@ -231,12 +242,24 @@ class Reducer:
 
         return start(self.group, name, kind, static, arrays, list, launch=launch)
 
+    def _sum_of_sparse(self, p: Tensor, grad: Tensor) -> Any:
+        if self.hook is not None:
+            raise NotImplementedError(
+                "DistributedDataParallel: a communication hook beside sparse gradients, as of Embedding(sparse=True), "
+                "is not supported; use sparse=False"
+            )
+        with no_grad():
+            grad = grad if grad.is_sparse else grad.to_sparse(1)
+            mean = summed(grad, self.group, "sparse gradients") / (self.divisor or self.group.size())
+        return Work(lambda _: [mean])
+
     def _shared_by(self, bucket: list[Tensor]) -> SharedSums | None:
         """The memory in which processes of one machine add up a bucket; None where XLA does."""
         if not self._on_cpu or bucket[0].dtype.np not in KINDS:
             return None
         if self._shared is None:
-            laid = [Bucket([tuple(p.shape) for p in ps], ps[0].dtype.np) for ps in self.buckets]
+            every = [[(1,)] if id(ps[0]) in self._sparse else [tuple(p.shape) for p in ps] for ps in self.buckets]
+            laid = [Bucket(shapes, ps[0].dtype.np) for shapes, ps in zip(every, self.buckets, strict=True)]
             self._shared = SharedSums(self.group, laid)
         return self._shared
 
@@ -280,12 +303,15 @@ def _result(work: Any) -> Any:
 
 
 def _give(bucket: list[Tensor], result: Any, used: set[int] | None) -> None:
-    if isinstance(result, list) and len(result) == 1 and isinstance(result[0], Tensor):
+    if isinstance(result, list) and len(result) == 1 and isinstance(result[0], Tensor) and not result[0].is_sparse:
         result = result[0]
     with no_grad():
         parts = unflattened(result, bucket) if isinstance(result, Tensor) else result
         for p, part in zip(bucket, parts, strict=True):
             if used is not None and id(p) not in used:
+                continue
+            if isinstance(part, Tensor) and part.is_sparse:
+                p.grad = part
                 continue
             if p.grad is None:
                 p.grad = p.new_zeros(p.shape)

@@ -15,6 +15,7 @@ from torchlike.distributed._join import Join, Joinable, JoinHook
 from torchlike.distributed.distributed_c10d import ProcessGroup, found, get_backend, is_initialized
 from torchlike.nn.modules.batchnorm import SyncBatchNorm
 from torchlike.nn.modules.module import Module
+from torchlike.nn.modules.sparse import Embedding, EmbeddingBag
 from torchlike.nn.parallel import _in_backward
 from torchlike.nn.parallel._copies import Joining, broadcast_all, demand_same_parameters
 from torchlike.nn.parallel._places import place_of
@@ -129,7 +130,10 @@ class DistributedDataParallel(Module, Joinable):
         assert self.process_group is not None
         params = [p for p in self.shared()[0] if p.requires_grad]
         megabytes = self.bucket_bytes_cap / MEGABYTE
-        self._reducer = Reducer(params, self.process_group, megabytes, self.find_unused_parameters, self.static_graph)
+        sparse = {id(m.weight) for m in self.module.modules() if isinstance(m, Embedding | EmbeddingBag) and m.sparse}
+        self._reducer = Reducer(
+            params, self.process_group, megabytes, self.find_unused_parameters, self.static_graph, sparse
+        )
         self._reducer.after = {id(p): _in_backward.step for p in params if _in_backward.taken_over(p)}
 
     @property
