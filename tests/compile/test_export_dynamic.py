@@ -213,3 +213,19 @@ def test_module_with_a_method():
     m = module(torch, lambda self, x: x * 2)
     g = torch.export(m.forward, (torch.ones(4),), dynamic_shapes=({0: Dim("n")},)).module()
     assert g(torch.ones(9)).shape == (9,)
+
+
+ORDERED = {
+    "sort": lambda x: x.sort(1)[0], "median": lambda x: x.median(0)[0], "topk": lambda x: x.topk(3, 1)[0],
+    "mode": lambda x: x.mode(1)[0], "margins": lambda x: F.multilabel_margin_loss(x, (x * 0).long()),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ORDERED)
+def test_kernels_that_ask_how_many_elements_there_are(name):
+    f = ORDERED[name]
+    m = torch.nn.Module()
+    m.forward = f
+    ep = torch.export.export(m, (torch.rand(7, 8),), dynamic_shapes=({0: Dim("n", min=4), 1: Dim("m", min=4)},))
+    x = torch.rand(70, 80)
+    torch.testing.assert_close(ep.module()(x), f(x))

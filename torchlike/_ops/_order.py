@@ -9,6 +9,7 @@ from functools import partial
 import jax
 import jax.numpy as jnp
 from jax import lax
+from jax.export import is_symbolic_dim
 
 from torchlike._base.bits import X64
 from torchlike._ops._axes import is_floating
@@ -19,7 +20,8 @@ _LARGEST = 0x7FFFFFFF
 
 def packs(x, axis):
     """Whether elements and places of ``x`` are sorted as one number each, on CPUs."""
-    return X64 and x.size >= _MANY and x.dtype.itemsize <= 4 and x.shape[axis] < 2**30
+    known = not any(map(is_symbolic_dim, x.shape))
+    return X64 and known and x.size >= _MANY and x.dtype.itemsize <= 4 and x.shape[axis] < 2**30
 
 
 def ranked(x, axis, descending=False):

@@ -3,6 +3,7 @@
 import jax
 import jax.numpy as jnp
 from jax import lax
+from jax.export import is_symbolic_dim
 
 from torchlike._base.dtypes import int64
 from torchlike._decl.op import op
@@ -55,7 +56,7 @@ def _margins(x, others, listed, chosen):
     n, classes = x.shape
     chosen = jnp.where(listed, chosen, jnp.inf)
     parts = -(-n * classes * classes // _PAIRS)
-    if parts <= 1:
+    if is_symbolic_dim(parts) or parts <= 1:
         return _gaps(x, others, chosen)
     width = -(-classes // parts)
     chosen = jnp.pad(chosen, ((0, 0), (0, -classes % width)), constant_values=jnp.inf)

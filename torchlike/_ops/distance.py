@@ -6,6 +6,7 @@ from functools import partial
 import jax
 import jax.numpy as jnp
 from jax import lax
+from jax.export import is_symbolic_dim
 
 from torchlike._base.dims import broadcast_shapes
 from torchlike._base.dtypes import from_np
@@ -247,7 +248,7 @@ def _distances_jvp(p, values, dots):
     x1, x2 = values
     plain, rows = _distances.fun, x2.shape[-2]
     of_a_row = math.prod(broadcast_shapes(x1.shape[:-2], x2.shape[:-2])) * x1.shape[-2] * x1.shape[-1]
-    if rows * of_a_row <= _AT_ONCE:
+    if is_symbolic_dim(rows * of_a_row) or rows * of_a_row <= _AT_ONCE:
         return jax.jvp(partial(plain, p=p), values, dots)
     count = max(1, _AT_ONCE // of_a_row)
     # The last part is filled with the last row, which has no other kinks than it has itself.

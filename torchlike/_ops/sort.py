@@ -120,7 +120,7 @@ def topk(self, k, dim, largest, sorted):
         )
     if not self.ndim:
         return self, jnp.zeros((), jnp.int64)
-    if 4 * k > self.shape[axis] and packs(self, axis):
+    if packs(self, axis) and 4 * k > self.shape[axis]:
         return tuple(lax.slice_in_dim(part, 0, k, axis=axis) for part in ranked(self, axis, largest))
     key = _rank_key(jnp.moveaxis(self, axis, -1), largest)
     indices = jnp.moveaxis(lax.top_k(key, k)[1], -1, axis).astype(jnp.int64)
