@@ -38,6 +38,12 @@ def test_numbers_of_outputs(t):
 
 
 @story
+def test_the_diagonal_of_a_matrix_is_a_copy(t):
+    y = grid(t).diag(1)
+    return y.grad_fn.name(), y
+
+
+@story
 def test_the_node_of_a_leaf(t):
     x = leaf(t)
     node = x.expand_as(x).grad_fn.next_functions[0][0]

@@ -504,7 +504,7 @@ def diag_embed(self, offset, dim1, dim2):
     return jnp.moveaxis(out, (-2, -1), (first, second))
 
 
-@op("_diagonal(Tensor self, int diagonal) -> Tensor", variants="", node="DiagonalBackward0",
+@op("_diagonal(Tensor self, int diagonal) -> Tensor", variants="", node="DiagonalBackward0_copy",
     aten={"calls": _composed_sums.diagonal_copy})  # fmt: skip
 def diagonal_copy(self, diagonal):
     """A copy of one diagonal of a matrix."""
