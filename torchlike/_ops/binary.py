@@ -441,4 +441,4 @@ def polar(abs, angle):
     tensor([2.+0.j])
     """
     abs, angle = _demand_parts("polar", abs, angle, ("abs", "angle"))
-    return lax.complex(abs * lax.cos(angle), abs * lax.sin(angle))
+    return lax.complex(abs * _vector_math.cos(angle), abs * _vector_math.sin(angle))
