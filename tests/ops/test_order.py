@@ -10,9 +10,9 @@ import torchlike
 from torchlike.interop import to_jax
 
 rng = np.random.RandomState(0)
-MANY = np.round(rng.randn(70, 80) * 3, 1)  # with ties
+MANY = np.round(rng.randn(140, 120) * 3, 1)  # with ties
 MANY[:, 5:60:9] = [0.0, -0.0, np.nan, np.inf, -np.inf, 0.0, -0.0]
-DISTINCT = rng.permutation(5600).reshape(70, 80).astype(np.float32)
+DISTINCT = rng.permutation(16800).reshape(140, 120).astype(np.float32)
 DTYPES = "float32 float16 bfloat16 float64 int32 int16 int8 uint8 int64 bool".split()
 
 
@@ -47,7 +47,7 @@ def test_what_sorts(case):
 
 
 def test_jax_differentiates_the_values():
-    weights = rng.randn(70, 80).astype(np.float32)
+    weights = rng.randn(140, 120).astype(np.float32)
     found = jax.grad(lambda x: (to_jax(lambda y: torchlike.sort(y, 0).values)(x) * weights).sum())(DISTINCT)
     x = to_torch(DISTINCT).requires_grad_()
     (torch.sort(x, 0).values * torch.tensor(weights)).sum().backward()

@@ -8,7 +8,7 @@ import torch
 
 import torchlike
 
-MANY = 5000
+MANY = 70_000
 SPECIAL = np.array(
     [0.0, -0.0, 1, -1, 0.5, -0.5, 2, 3, 8, 1000, 1e-3, 1e-30, np.pi / 2, np.pi, -np.pi, 126, -126, np.nan], np.float32
 )

@@ -14,7 +14,7 @@ from jax.export import is_symbolic_dim
 from torchlike._base.bits import X64
 from torchlike._ops._axes import is_floating
 
-_MANY = 1 << 12  # elements; the program for fewer is the shorter one
+_MANY = 1 << 14  # elements; the program for fewer is the shorter one, which compiles in half of the time
 _LARGEST = 0x7FFFFFFF
 
 
