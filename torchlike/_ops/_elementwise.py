@@ -4,8 +4,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
+from jax.export import is_symbolic_dim
 
-from torchlike._base.bits import widest
+from torchlike._base.bits import X64, widest
 from torchlike._base.dims import broadcast_shapes
 from torchlike._base.dtypes import from_np, get_default_dtype
 from torchlike._decl import rules
@@ -109,6 +110,11 @@ def on_complex(real, complex_, tangent):
 def is_reduced(x):
     """Whether the dtype is a 16-bit float, in which PyTorch stores but does not compute."""
     return jnp.issubdtype(x.dtype, np.floating) and x.dtype.itemsize == 2
+
+
+def is_large(x, least):
+    """Whether a longer program for many elements, which takes types of 64 bits, is worth its compilation."""
+    return X64 and not any(map(is_symbolic_dim, x.shape)) and x.size >= least
 
 
 def demand_wide(name, x):

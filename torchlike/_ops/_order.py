@@ -9,10 +9,9 @@ from functools import partial
 import jax
 import jax.numpy as jnp
 from jax import lax
-from jax.export import is_symbolic_dim
 
-from torchlike._base.bits import X64
 from torchlike._ops._axes import is_floating
+from torchlike._ops._elementwise import is_large
 
 _MANY = 1 << 14  # elements; the program for fewer is the shorter one, which compiles in half of the time
 _LARGEST = 0x7FFFFFFF
@@ -20,8 +19,7 @@ _LARGEST = 0x7FFFFFFF
 
 def packs(x, axis):
     """Whether elements and places of ``x`` are sorted as one number each, on CPUs."""
-    known = not any(map(is_symbolic_dim, x.shape))
-    return X64 and known and x.size >= _MANY and x.dtype.itemsize <= 4 and x.shape[axis] < 2**30
+    return is_large(x, _MANY) and x.dtype.itemsize <= 4 and x.shape[axis] < 2**30
 
 
 def ranked(x, axis, descending=False):

@@ -20,7 +20,11 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-MANY = 1 << 16  # elements; for fewer XLA's functions, whose programs are shorter: these here take 80 ms more to compile
+from torchlike._ops._elementwise import is_large
+
+_MANY = (
+    1 << 16
+)  # elements; for fewer XLA's functions, whose programs are shorter: these here take 80 ms more to compile
 _SIN = (0.9999999999956688, -0.16666666631563162, 0.008333328779736226, -0.00019839201388559692, 2.717338055746829e-06)
 _COS = (0.9999999999999444, -0.4999999999935047, 0.041666666543813194, -0.001388888038869402, 2.4798927696218343e-05,
         -2.7173353546655085e-07)  # fmt: skip
@@ -30,7 +34,7 @@ _LOG = (2.000000000008368, 0.6666666524633386, 0.4000038490789066, 0.28535036086
 _POWER = (0.9999999999595618, 0.6931471805568324, 0.24022651213498092, 0.055504109063258665, 0.009618025613318034,
           0.0013333478473685416, 0.00015469729214118296, 1.5303700711365693e-05)  # fmt: skip
 _TINY = np.float32(2.0**-100)
-_TURNS = float(1 << 28)  # quotients from here on are left to XLA
+_FAR = np.float32(2.0**28)  # quotients from here on are left to XLA
 _EXPONENT = 52  # bits of a float64's fraction, above which its exponent stands
 _INFINITE = 0x7FF << _EXPONENT
 
@@ -142,11 +146,11 @@ def _less(x: Any, y: Any) -> Any:
 
 
 def _far(x: Any) -> Any:
-    return lax.abs(x) >= np.float32(_TURNS)
+    return lax.abs(x) >= _FAR
 
 
 def _many_times(x: Any, y: Any) -> Any:
-    far = (lax.abs(x) >= np.float32(_TURNS) * lax.abs(y)) & jnp.isfinite(x)
+    far = (lax.abs(x) >= _FAR * lax.abs(y)) & jnp.isfinite(x)
     return (far | (lax.abs(y) < _TINY)) & (y != 0)
 
 
@@ -181,8 +185,7 @@ def _vectorised(
 
 def _applies(x: Any) -> bool:
     """Whether ``x`` is an array of many float32, with float64 beside it."""
-    known = x.dtype == np.float32 and all(type(n) is int for n in x.shape)
-    return known and math.prod(x.shape) > MANY and x.astype(np.float64).dtype == np.float64
+    return x.dtype == np.float32 and is_large(x, _MANY + 1)
 
 
 sin = _vectorised(lax.sin, _sin, _far, kept=_tiny)

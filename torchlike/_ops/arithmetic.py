@@ -246,7 +246,7 @@ def floor_quotient(a, b):
     a, b = jnp.broadcast_arrays(a, b)
     if kind(a) != "f":
         q = lax.div(a, b)
-        off = (_vector_math.rem(a, b) != 0) & ((a < 0) != (b < 0))
+        off = (lax.rem(a, b) != 0) & ((a < 0) != (b < 0))
         return jnp.where(off, q - 1, q)
     r = _vector_math.rem(a, b)
     q = (a - r) / b

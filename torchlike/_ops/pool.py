@@ -112,25 +112,26 @@ class Windows:
         limits = [t + (o - 1) * s + 1 for t, o, s in zip(tap, self.out, self.stride, strict=True)]
         return lax.slice(x, (0, *tap), (x.shape[0], *limits), (1, *self.stride))
 
+    def places(self, tap):
+        """Where in the input element ``tap`` of every window is, by dimension: each for [1, *out]."""
+        for i, (t, s, p) in enumerate(zip(tap, self.stride, self.pad, strict=True)):
+            yield lax.broadcasted_iota(jnp.int64, (1, *self.out), i + 1) * s + (t - p)
+
+    def flat(self, places):
+        """The flat index in the input of what is told by dimension: :meth:`places`, or a distance."""
+        flat = 0
+        for at, n in zip(places, self.size, strict=True):
+            flat = flat * n + at
+        return flat
+
     def first(self):
-        """The flat index in the input of every window's first element, which may lie in the padding: [1, *out]."""
-        flat = 0
-        for i, (s, p, n) in enumerate(zip(self.stride, self.pad, self.size, strict=True)):
-            flat = flat * n + (lax.broadcasted_iota(jnp.int64, (1, *self.out), i + 1) * s - p)
-        return flat
+        """The flat index of every window's first element, which may lie in the padding: [1, *out]."""
+        return self.flat(self.places((0,) * len(self.size)))
 
-    def offset(self, tap):
-        """How much further in the flat input element ``tap`` of a window is than the first one."""
-        flat = 0
-        for t, n in zip(tap, self.size, strict=True):
-            flat = flat * n + t
-        return flat
-
-    def inside(self, tap):
-        """Whether element ``tap`` of every window is inside the input: [1, *out]."""
+    def within(self, places):
+        """Whether they are inside the input."""
         inside = True
-        for i, (t, s, p, n) in enumerate(zip(tap, self.stride, self.pad, self.size, strict=True)):
-            at = lax.broadcasted_iota(jnp.int64, (1, *self.out), i + 1) * s + (t - p)
+        for at, n in zip(places, self.size, strict=True):
             inside = inside & (at >= 0) & (at < n)
         return inside
 
@@ -152,7 +153,7 @@ def _max_unrolled(x, windows):
     whole = all(edge[0] == 0 >= edge[1] for edge in windows.reach())
     best = None
     for tap in windows.taps():
-        value, inside = windows.at(padded, tap), True if whole else windows.inside(tap)
+        value, inside = windows.at(padded, tap), True if whole else windows.within(windows.places(tap))
         if best is None:
             best, found = value, inside
             further = lax.full(value.shape, 0, jnp.int64)
@@ -162,7 +163,7 @@ def _max_unrolled(x, windows):
             better = inside & (better | ~found)
             found = found | inside
         best = lax.select(better, value, best)
-        further = lax.select(better, lax.full_like(further, windows.offset(tap)), further)
+        further = lax.select(better, lax.full_like(further, windows.flat(tap)), further)
     return best, windows.first() + further
 
 
@@ -188,21 +189,12 @@ def _places(windows, shape):
         yield outer * s + lax.broadcasted_iota(jnp.int64, shape, 2 + 2 * i) * d - p
 
 
-def _flat(windows, shape):
-    """The flat index in the input for [1, out0, kernel0, out1, kernel1, ...]."""
-    flat = 0
-    for at, n in zip(_places(windows, shape), windows.size, strict=True):
-        flat = flat * n + at
-    return flat
-
-
 def _with_places(padded, windows):
     """The maxima of [B, out0, kernel0, out1, kernel1, ...] and the first place of each, the last one of NaN."""
     inner = tuple(range(2, padded.ndim, 2))
     best = jnp.max(padded, inner)
-    flat, inside = _flat(windows, padded.shape), True
-    for at, n in zip(_places(windows, padded.shape), windows.size, strict=True):
-        inside = inside & (at >= 0) & (at < n)
+    places = [*_places(windows, padded.shape)]
+    flat, inside = windows.flat(places), windows.within(places)
     level = windows.between(best)
     first = jnp.min(jnp.where((padded == level) & inside, flat, jnp.iinfo(int64.np).max), inner)
     last_nan = jnp.max(jnp.where(padded != padded, flat, -1), inner)
@@ -250,12 +242,13 @@ def _scattered(grad, index, size):
 
 def _routed(grad, index, windows, size):
     if windows.apart:
-        flat = _flat(windows, (1, *(v for pair in zip(windows.out, windows.kernel, strict=True) for v in pair)))
+        shape = (1, *(v for pair in zip(windows.out, windows.kernel, strict=True) for v in pair))
+        flat = windows.flat(_places(windows, shape))
         routed = jnp.where(windows.between(index) == flat, windows.between(grad), 0)
         out = _unpadded(routed.reshape(-1, *(o * k for o, k in zip(windows.out, windows.kernel, strict=True))), windows)
     elif math.prod(windows.kernel) <= _UNROLLED:
         further = index - windows.first()
-        out = sum(_place(jnp.where(further == windows.offset(tap), grad, 0), tap, windows) for tap in windows.taps())
+        out = sum(_place(jnp.where(further == windows.flat(tap), grad, 0), tap, windows) for tap in windows.taps())
         out = _unpadded(out, windows)
     else:
         out = _scattered(grad, index, size)

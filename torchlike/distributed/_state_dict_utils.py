@@ -8,6 +8,7 @@ from typing import Any
 from torchlike._base.state import no_grad
 from torchlike._core.tensor.tensor import Tensor
 from torchlike.distributed import distributed_c10d as c10d
+from torchlike.distributed.checkpoint._nested import flattened, visit
 from torchlike.distributed.checkpoint._nested import set_element as _set_element  # noqa: F401
 from torchlike.distributed.checkpoint._nested_dict import unflatten_state_dict as _unflatten_state_dict  # noqa: F401
 from torchlike.distributed.tensor._dtensor import DTensor
@@ -118,29 +119,15 @@ def _alike(x: Any, y: Any, shapes: bool) -> bool:
     return True
 
 
+def _ends(x: Any) -> bool:
+    return not isinstance(x, Mapping | list | tuple)
+
+
 def _traverse_state_dict(state_dict: Mapping[str, Any], visitor: Callable[[tuple, Any], None]) -> None:
     """Call ``visitor(path, value)`` for each value that is no dict, list or tuple."""
-
-    def visit(x: Any, path: tuple) -> None:
-        if not isinstance(x, Mapping | list | tuple):
-            visitor(path, x)
-            return
-        for key, value in ((str(k), v) for k, v in x.items()) if isinstance(x, Mapping) else enumerate(x):
-            visit(value, (*path, key))
-
-    visit(state_dict, ())
+    visit(state_dict, visitor, _ends)
 
 
 def _flatten_state_dict(state_dict: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, tuple]]:
     """The values by names with dots, and the path of each. ValueError where two have one name."""
-    flat: dict[str, Any] = {}
-    paths: dict[str, tuple] = {}
-
-    def see(path: tuple, value: Any) -> None:
-        name = ".".join(map(str, path))
-        if name in flat:
-            raise ValueError(f"duplicated flatten key {name}")
-        flat[name], paths[name] = value, path
-
-    _traverse_state_dict(state_dict, see)
-    return flat, paths
+    return flattened(state_dict, _ends)

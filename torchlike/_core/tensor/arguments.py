@@ -130,11 +130,12 @@ def as_int(function: str, name: str, x: Any) -> Any:
 def as_ints(function: str, name: str, x: Any) -> tuple[int, ...]:
     """A tuple of ints from any sequence of them; as in PyTorch the first alone may not be a bool."""
     if isinstance(x, list | tuple):
-        return tuple([
-            i if i.__class__ is int else int(i) if at and i.__class__ is bool else as_int(function, name, i)
-            for at, i in enumerate(x)
-        ])  # fmt: skip
+        return tuple([i if i.__class__ is int else _int_among(function, name, i, x[0]) for i in x])
     return _wrong(function, name, "tuple of ints", x)
+
+
+def _int_among(function: str, name: str, x: Any, first: Any) -> Any:
+    return int(x) if x.__class__ is bool and first.__class__ is not bool else as_int(function, name, x)
 
 
 def demand_given(function: str, name: str, given: tuple[Any, ...]) -> None:

@@ -5,25 +5,26 @@ from typing import Any
 
 from torchlike._core.tensor.tensor import Tensor
 
-__all__ = ["flatten_state_dict", "set_element"]
+__all__ = ["flatten_state_dict", "flattened", "is_leaf", "set_element", "visit"]
 
 Path = tuple[str | int, ...]
 
 
-def _is_leaf(x: Any) -> bool:
+def is_leaf(x: Any) -> bool:
     """Whether an object is saved as it is: what is no dict, and lists without tensors and dicts."""
     if isinstance(x, Mapping):
         return False
-    return not isinstance(x, list) or all(not isinstance(y, Tensor | Mapping) and _is_leaf(y) for y in x)
+    return not isinstance(x, list) or all(not isinstance(y, Tensor | Mapping) and is_leaf(y) for y in x)
 
 
-def _visit(x: Any, path: Path, see: Callable[[Path, Any], None]) -> None:
-    if path and _is_leaf(x):
+def visit(x: Any, see: Callable[[Path, Any], None], ends: Callable[[Any], bool] = is_leaf, path: Path = ()) -> None:
+    """Call ``see(path, value)`` for each value within ``x`` that ``ends`` tells of; a dict or list itself is none."""
+    if (path or not isinstance(x, Mapping | list)) and ends(x):
         see(path, x)
         return
     items = ((str(k), v) for k, v in x.items()) if isinstance(x, Mapping) else enumerate(x)
     for key, value in items:
-        _visit(value, (*path, key), see)
+        visit(value, see, ends, (*path, key))
 
 
 def flatten_state_dict(state_dict: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Path]]:
@@ -33,6 +34,11 @@ def flatten_state_dict(state_dict: Mapping[str, Any]) -> tuple[dict[str, Any], d
     >>> flatten_state_dict({"a": {"b": 1}, "c": [{"d": 2}], "e": [3]})
     ({'a.b': 1, 'c.0.d': 2, 'e': [3]}, {'a.b': ('a', 'b'), 'c.0.d': ('c', 0, 'd'), 'e': ('e',)})
     """
+    return flattened(state_dict, is_leaf)
+
+
+def flattened(state_dict: Mapping[str, Any], ends: Callable[[Any], bool]) -> tuple[dict[str, Any], dict[str, Path]]:
+    """As :func:`flatten_state_dict`, of what :func:`visit` sees. ValueError where two values have one name."""
     flat: dict[str, Any] = {}
     paths: dict[str, Path] = {}
 
@@ -42,7 +48,7 @@ def flatten_state_dict(state_dict: Mapping[str, Any]) -> tuple[dict[str, Any], d
             raise ValueError(f"duplicated flatten key {name}: two places of the state dict have this name")
         flat[name], paths[name] = value, path
 
-    _visit(state_dict, (), see)
+    visit(state_dict, see, ends)
     return flat, paths
 
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from torchlike._core.tensor.tensor import Tensor
-from torchlike.distributed.checkpoint._nested import Path, _is_leaf
+from torchlike.distributed.checkpoint._nested import Path, is_leaf, visit
 from torchlike.distributed.checkpoint._nested import set_element as set_element
 
 __all__ = ["get_element", "print_tensor", "set_element", "traverse_state_dict"]
@@ -24,15 +24,11 @@ def traverse_state_dict(
     ('c', 0, 'd') 3
     """
 
-    def visit(x: Any, path: Path) -> None:
+    def ends(x: Any) -> bool:
         enters = isinstance(x, list) and bool(x) and keep_traversing is not None and keep_traversing(x)
-        if path and _is_leaf(x) and not enters:
-            visitor(path, x)
-            return
-        for key, value in ((str(k), v) for k, v in x.items()) if isinstance(x, Mapping) else enumerate(x):
-            visit(value, (*path, key))
+        return is_leaf(x) and not enters
 
-    visit(state_dict, ())
+    visit(state_dict, visitor, ends)
 
 
 def get_element(root_dict: Any, path: Path, default_value: Any = None) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import asdict, dataclass, field
 from enum import Enum
-from typing import Any
+from typing import Any, ClassVar, Self
 
 __all__ = ["Event", "EventMetadataValue", "EventSource", "NodeState", "RdzvEvent"]
 
@@ -28,8 +28,30 @@ class NodeState(str, Enum):  # noqa: UP042
     FAILED = "FAILED"
 
 
+class _Line:
+    """What a line of JSON says; ``_teller`` is the field that is one of an Enum, which ``_kind`` is."""
+
+    _teller: ClassVar[str]
+    _kind: ClassVar[type[Enum]]
+
+    def __str__(self) -> str:
+        return self.serialize()
+
+    @classmethod
+    def deserialize(cls, data: Any) -> Self:
+        """The event of a line of JSON."""
+        if isinstance(data, cls):
+            return data
+        found: dict[str, Any] = json.loads(data)
+        return cls(**{**found, cls._teller: cls._kind[found[cls._teller]]})
+
+    def serialize(self) -> str:
+        """It as a line of JSON."""
+        return json.dumps(asdict(self))  # type: ignore[call-overload]
+
+
 @dataclass
-class Event:
+class Event(_Line):
     """What happened: a name, who tells, when (in milliseconds) and what else there is to know."""
 
     name: str
@@ -37,24 +59,11 @@ class Event:
     timestamp: int = 0
     metadata: dict[str, EventMetadataValue] = field(default_factory=dict)
 
-    def __str__(self) -> str:
-        return self.serialize()
-
-    @staticmethod
-    def deserialize(data: str | Event) -> Event:
-        """The event of a line of JSON."""
-        if isinstance(data, Event):
-            return data
-        found: dict[str, Any] = json.loads(data)
-        return Event(**{**found, "source": EventSource[found["source"]]})
-
-    def serialize(self) -> str:
-        """It as a line of JSON."""
-        return json.dumps(asdict(self))
+    _teller, _kind = "source", EventSource
 
 
 @dataclass
-class RdzvEvent:
+class RdzvEvent(_Line):
     """What happened in a rendezvous, and where."""
 
     name: str
@@ -68,17 +77,4 @@ class RdzvEvent:
     local_id: int | None = None
     error_trace: str = ""
 
-    def __str__(self) -> str:
-        return self.serialize()
-
-    @staticmethod
-    def deserialize(data: str | RdzvEvent) -> RdzvEvent:
-        """The event of a line of JSON."""
-        if isinstance(data, RdzvEvent):
-            return data
-        found: dict[str, Any] = json.loads(data)
-        return RdzvEvent(**{**found, "node_state": NodeState[found["node_state"]]})
-
-    def serialize(self) -> str:
-        """It as a line of JSON."""
-        return json.dumps(asdict(self))
+    _teller, _kind = "node_state", NodeState
