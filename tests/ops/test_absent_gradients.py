@@ -89,3 +89,23 @@ def test_counts_under_a_map_and_in_transforms():
         )
 
     assert gradients(torch) == gradients(torch_oracle)
+
+
+SEVERAL = {
+    "addcdiv": lambda lib, a, b, c: lib.addcdiv(a, b, c, value=2),
+    "addcdiv in place": lambda lib, a, b, c: (a * 1).addcdiv_(b, c),
+    "addcmul": lambda lib, a, b, c: lib.addcmul(a, b, c),
+    "ldexp": lambda lib, a, b, c: lib.ldexp(a, b) + c,
+    "lerp": lambda lib, a, b, c: lib.lerp(a, b, c),
+}
+
+
+@pytest.mark.parametrize("wanted", [(0,), (1,), (2,), (0, 1), (0, 2), (1, 2)])
+@pytest.mark.parametrize("name", SEVERAL)
+def test_gradients_of_some_of_the_inputs(name, wanted):
+    def gradients(lib):
+        given = [_leaf(lib, 1.0, 2.0), _leaf(lib, 0.5, 0.7), _leaf(lib, 3.0, 5.0)]
+        used = [x if i in wanted else x.detach() for i, x in enumerate(given)]
+        return [g.tolist() for g in lib.autograd.grad(SEVERAL[name](lib, *used).sum(), [given[i] for i in wanted])]
+
+    assert gradients(torch) == [pytest.approx(g, rel=1e-12) for g in gradients(torch_oracle)]

@@ -78,7 +78,7 @@ def promote(bound: dict[str, Any], names: Iterable[str], avals: Mapping[str, Any
 def promote_types(bound: dict[str, Any], names: Iterable[str], avals: Mapping[str, Any]) -> None:
     """As ``promote``; a 0-dim tensor counts as the others do."""
     names = list(names)
-    dtype = functools.reduce(promotion.promote_types, [from_np(bound[name].dtype) for name in names])
+    dtype = functools.reduce(promotion.promote_types, [from_np(avals[name].dtype) for name in names])
     _cast(bound, names, dtype)
 
 
@@ -93,11 +93,11 @@ def int_to_float(bound: dict[str, Any], names: Iterable[str], avals: Mapping[str
 def float_and_exponent(bound: dict[str, Any], names: Iterable[str], avals: Mapping[str, Any]) -> None:
     """As ``int_to_float``, but a second tensor, an exponent of integers or reals, stays what it is."""
     first, second = names = list(names)
-    exponent = bound[second]
-    if exponent.dtype == np.bool_ and first in bound and jnp.issubdtype(bound[first].dtype, jnp.floating):
+    kind, exponent = avals[second].dtype, bound.get(second)
+    if kind == np.bool_ and first in bound and jnp.issubdtype(bound[first].dtype, jnp.floating):
         raise NotImplementedError("\"ldexp_cpu_exp\" not implemented for 'Bool': an exponent is a number; use .long()")
     int_to_float(bound, names, avals)
-    if jnp.issubdtype(exponent.dtype, jnp.integer) or jnp.issubdtype(exponent.dtype, jnp.floating):
+    if exponent is not None and (jnp.issubdtype(kind, jnp.integer) or jnp.issubdtype(kind, jnp.floating)):
         bound[second] = exponent
 
 
@@ -107,9 +107,9 @@ def _floats_of(count: int | None) -> Policy:
     def cast(bound: dict[str, Any], names: Iterable[str], avals: Mapping[str, Any]) -> None:
         names, known = list(names), dict(avals)
         for name in names[:count]:
-            if not jnp.issubdtype(bound[name].dtype, jnp.inexact):
+            if not jnp.issubdtype(avals[name].dtype, jnp.inexact):
                 _cast(bound, [name], get_default_dtype())
-                known[name] = bound[name]
+                known[name] = jax.ShapeDtypeStruct(avals[name].shape, get_default_dtype().np)
         promote(bound, names, known)
 
     return cast
@@ -118,7 +118,7 @@ def _floats_of(count: int | None) -> Policy:
 def of_quotient(bound: dict[str, Any], names: Iterable[str], avals: Mapping[str, Any]) -> None:
     """As ``promote``; of three tensors the second and third may not both be integers, which are not divided."""
     _, *parts = names = list(names)
-    if not any([jnp.issubdtype(bound[name].dtype, jnp.inexact) for name in parts]):
+    if not any([jnp.issubdtype(avals[name].dtype, jnp.inexact) for name in parts]):
         raise RuntimeError(
             "Integer division with addcdiv is no longer supported; convert the tensors with .to(torch.float32), "
             "or use input + value * torch.div(tensor1, tensor2, rounding_mode='trunc')"
