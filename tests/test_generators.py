@@ -225,3 +225,36 @@ def test_seeds_of_workers():
     torchlike.manual_seed(0)
     loader = torchlike.utils.data.DataLoader(Seeds(torchlike), batch_size=None, num_workers=2)
     assert [int(x) for x in loader] == [base, base + 1, base, base + 1]
+
+
+FILLS = {
+    "uniform_": (),
+    "normal_": (),
+    "random_": (),
+    "bernoulli_": (),
+    "cauchy_": (),
+    "exponential_": (),
+    "geometric_": (0.5,),
+}
+REFUSED = {
+    "leaf": lambda t: t.ones(3, requires_grad=True),
+    "view of a leaf": lambda t: t.ones(3, requires_grad=True)[:2],
+    "expanded": lambda t: t.ones(3).expand(2, 3),
+    "inference": lambda t: inference(t),
+}
+
+
+def inference(t):
+    with t.inference_mode():
+        return t.ones(3)
+
+
+@pytest.mark.parametrize("kind", REFUSED)
+@pytest.mark.parametrize("name", FILLS)
+def test_what_a_refused_fill_draws(name, kind):
+    def run(t):
+        with pytest.raises(RuntimeError):
+            getattr(REFUSED[kind](t), name)(*FILLS[name])
+        return t.rand(2)
+
+    same(run)

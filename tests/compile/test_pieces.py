@@ -235,3 +235,15 @@ def test_errors_of_values_are_raised():
     with pytest.raises(IndexError):
         for _ in range(2):
             f(torch.tensor([1, 9]))
+
+
+@pytest.mark.parametrize("end", ["return y", "raise ValueError"])
+def test_errors_of_values_in_the_last_piece_are_raised_by_the_call(end):
+    """Not by whatever is called next, and before the error of what came after."""
+    scope = {}
+    exec(f"def f(x, i):\n    x = x + 1 if x.sum() > 0 else x\n    y = x.gather(0, i)\n    {end}", scope)
+    f = torch.compile(scope["f"])
+    for _ in range(3):
+        with pytest.raises(RuntimeError, match="index 5 is out of bounds"):
+            f(torch.ones(3), torch.tensor([5]))
+    assert torch.compile(lambda x: x * 2 if x.sum() > 0 else x)(torch.ones(2)).tolist() == [2, 2]

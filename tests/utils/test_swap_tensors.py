@@ -76,3 +76,13 @@ def test_a_view_is_refused():
     with pytest.raises(RuntimeError, match="use_count of t1"):
         torchlike.utils.swap_tensors(a, torchlike.zeros(2))
     assert keep._base is a
+
+
+def test_a_tensor_with_a_view_is_not_swapped_with_itself():
+    def swap(t):
+        a = t.ones(2, requires_grad=True)
+        keep = a.view(2, 1)
+        t.utils.swap_tensors(a, a)
+        return keep
+
+    agree_error(swap, "use_count of t1")

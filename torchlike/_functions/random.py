@@ -12,7 +12,7 @@ from torchlike._base.layout import has_overlap
 from torchlike._base.state import state
 from torchlike._core.conversion.factories import checked_size, demand_strided, empty, fitting_out, size_of
 from torchlike._core.dispatch.dispatch import call
-from torchlike._core.dispatch.inplace import call_inplace, demand_writable
+from torchlike._core.dispatch.inplace import call_inplace, demand_distinct, demand_rebasable, demand_writable
 from torchlike._core.dispatch.observers import made, subclassed
 from torchlike._core.dispatch.out import call_out, put
 from torchlike._core.tensor import arguments
@@ -224,12 +224,21 @@ def _simple(t):
     return own and not (t._rg and state.grad) and not subclassed(t)
 
 
+def _demand_fillable(name, t):
+    """Refuse before anything is drawn. PyTorch refuses inference tensors behind the draw."""
+    if state.grad and (t._rg or (t._diff is not None and t._diff.base._rg)):
+        demand_rebasable(t)
+    demand_distinct(name, t)
+
+
 def _filled(op, name, self, numbers, generator, sample, static=()):
     """``self`` filled; ``sample(place, engine)`` makes the host's numbers."""
     if self.ndim > NUMPYS:
         _filled(op, name, self.view(-1), numbers, generator, sample, static)
         return self
     here = place_of(self)
+    if not state.active and not subclassed(self) and not self.is_inference():
+        _demand_fillable(name, self)
     words = draw(name, generator, here, partial(sample, host.Place.of(self)))
     if op is not ops.bernoulli_tensor and _simple(self):
         value = held_by(words, self.shape, self.dtype)

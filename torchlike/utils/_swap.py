@@ -48,8 +48,6 @@ def swap_tensors(t1: Tensor, t2: Tensor) -> None:
     >>> a, b
     (tensor([0., 0., 0.]), tensor([1., 1.]))
     """
-    if t1 is t2:
-        return
     for name, t in (("t1", t1), ("t2", t2)):
         if weakref.getweakrefs(t):
             raise RuntimeError(f"Cannot swap {name} because it has weakref associated with it")
@@ -59,6 +57,8 @@ def swap_tensors(t1: Tensor, t2: Tensor) -> None:
                 f"Expected use_count of {name} to be 1 or 2 with an AccumulateGrad node but got {count + 1}: make sure "
                 "that no graph, view or other tensor refers to it"
             )
+    if t1 is t2:
+        return
     for t in (t1, t2):
         node = t._acc() if t._acc is not None else None
         if node is not None:

@@ -44,5 +44,12 @@ def run(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, A
         result = function(*args, **kwargs)
     finally:
         state.recorder, _pieces.lines = before
-    recorder.cut()
+        _end(recorder)  # after an error, too: a value check of an earlier call that has failed comes before it
     return result
+
+
+def _end(recorder: Recorder) -> None:
+    """Run the last piece; its value checks raise in this call, not in whatever is called next."""
+    recorder.cut()
+    if recorder.watched:
+        recorder.examine()
