@@ -185,3 +185,14 @@ def test_the_garbage_collector_is_as_it_was(run):
     ]
     codes[-1] += "\nassert n - 100 < gc.get_freeze_count() <= n"
     assert [run(code) for code in codes] == [["failed"], ["failed"], [], [], []]
+
+
+def test_what_a_layer_holds_that_is_imported_after_a_program_replaced_it(run):
+    # PyTorch's attention holds the functions that were there when torch was imported.
+    code = """
+import torchlike as torch
+torch.nn.init.xavier_uniform_ = torch.nn.functional.relu = print
+layer = torch.nn.TransformerEncoderLayer(4, 2, 4)
+print(bool(layer.self_attn.in_proj_weight.any()), layer.activation is print)
+"""
+    assert run(code) == ["True False"]

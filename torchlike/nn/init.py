@@ -348,5 +348,6 @@ orthogonal = _former(orthogonal_)
 sparse = _former(sparse_)
 
 globals().update(_publish("torch.nn.init", globals()))
+_OWN = {name: f for name, f in globals().items() if callable(f)}  # for layers that PyTorch has imported by then
 
 __getattr__ = missing_names(__name__)

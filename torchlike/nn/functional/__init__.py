@@ -13,7 +13,11 @@ from torchlike.nn.functional._helpers import _in_projection_packed as _in_projec
 from torchlike.nn.functional._helpers import _mha_shape_check as _mha_shape_check
 from torchlike.nn.functional._helpers import _none_or_dtype as _none_or_dtype
 from torchlike.nn.functional._helpers import _verify_batch_size as _verify_batch_size
+from torchlike.nn.functional._replaced import watch as _watch
 from torchlike.nn.functional.scaled import ScalingType as ScalingType
 from torchlike.nn.functional.scaled import SwizzleType as SwizzleType
 from torchlike.nn.functional.vision import GRID_SAMPLE_INTERPOLATION_MODES as GRID_SAMPLE_INTERPOLATION_MODES
 from torchlike.nn.functional.vision import GRID_SAMPLE_PADDING_MODES as GRID_SAMPLE_PADDING_MODES
+
+_watch()
+del _watch

@@ -11,8 +11,8 @@ from torchlike._base.frames import warn
 from torchlike._core.conversion.factories import zeros
 from torchlike._core.tensor.tensor import Tensor
 from torchlike._functions._install import FUNCTIONS as _F
+from torchlike.nn.functional._replaced import PUBLIC
 from torchlike.nn.functional.activation import _dim
-from torchlike.nn.functional.misc import linear
 
 
 def _none_or_dtype(input: Tensor | None) -> Any:
@@ -59,13 +59,26 @@ def _in_projection(
             raise AssertionError(
                 f"expecting {name} weights shape of {(width, source.shape[-1])}, but got {tuple(weight.shape)}"
             )
+    linear = PUBLIC["linear"]
     return linear(q, w_q, b_q), linear(k, w_k, b_k), linear(v, w_v, b_v)
 
 
 def _in_projection_packed(q: Tensor, k: Tensor, v: Tensor, w: Tensor, b: Tensor | None = None) -> list[Tensor]:
-    """Query, key and value through the three parts of one weight [3 * width, width]."""
+    """Query, key and value through the three parts of one weight [3 * width, width], in as few products as they share
+    inputs."""
+    linear, width = PUBLIC["linear"], q.shape[-1]
+    if q is k and k is v:
+        return list(linear(q, w, b).chunk(3, dim=-1))
+    if k is v:
+        (w_q, w_kv), (b_q, b_kv) = (_cut(t, width) for t in (w, b))
+        return [linear(q, w_q, b_q), *linear(k, w_kv, b_kv).chunk(2, dim=-1)]
     biases = (None, None, None) if b is None else b.chunk(3)
     return [linear(x, part, bias) for x, part, bias in zip((q, k, v), w.chunk(3), biases, strict=True)]
+
+
+def _cut(packed: Tensor | None, width: int) -> Any:
+    """The part of the query, and that of key and value."""
+    return (None, None) if packed is None else packed.split([width, 2 * width])
 
 
 def _mha_shape_check(

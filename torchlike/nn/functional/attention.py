@@ -12,7 +12,8 @@ from torchlike._functions import host_samples as host
 from torchlike._functions.generator import draw, place_of
 from torchlike._ops import attention as ops
 from torchlike._ops.matmul import linear
-from torchlike.nn.functional._attention_parts import attend, composed, dropped
+from torchlike.nn.functional._attention_parts import attend, attend_by_functions, composed, dropped, replaced
+from torchlike.nn.functional._replaced import PUBLIC
 
 __all__ = ["multi_head_attention_forward", "scaled_dot_product_attention"]
 
@@ -147,6 +148,11 @@ def _check_sizes(query, key, value, embed_dim, num_heads, separate, attn_mask, k
 
 def _project(query, key, value, weight, bias, separate_weights, embed_dim):
     """The projections, in as few products as the arguments share inputs."""
+    if replaced():
+        if separate_weights is None:
+            return list(PUBLIC["_in_projection_packed"](query, key, value, weight, bias))
+        parts = (None,) * 3 if bias is None else bias.chunk(3)
+        return list(PUBLIC["_in_projection"](query, key, value, *separate_weights, *parts))
     if separate_weights is not None:
         parts = (None,) * 3 if bias is None else bias.chunk(3)
         inputs = zip((query, key, value), separate_weights, parts, strict=True)
@@ -208,6 +214,11 @@ def multi_head_attention_forward(
     if static_k is not None or static_v is not None:
         projected = _fixed(projected, static_k, static_v, num_heads, query.shape[1], bias_k)
     p = dropout_p if training else 0.0
+    if replaced():
+        masks = None if is_causal else attn_mask, key_padding_mask
+        flags = p, is_causal, need_weights, average_attn_weights, (out_proj_weight, out_proj_bias)
+        out, shares = attend_by_functions(projected, (bias_k, bias_v, add_zero_attn), masks, num_heads, *flags)
+        return (out, shares) if batched else (out.squeeze(1), shares.squeeze(0) if need_weights else None)
     if composed(projected[0], p, bias_k, add_zero_attn):
         masks = None if is_causal else attn_mask, key_padding_mask
         flags = is_causal, need_weights, average_attn_weights
@@ -228,6 +239,20 @@ def multi_head_attention_forward(
     if not batched:
         return out.squeeze(1), shares.squeeze(0) if need_weights else None
     return out, shares if need_weights else None
+
+
+def at_once(query, num_heads, packed, project, masks, flags):
+    """Self-attention in evaluation, whatever stands in ``torch.nn.functional``: PyTorch has a kernel for it.
+
+    ``packed``, ``project``: weight and bias of the first and of the last projection; ``masks``: of positions, of keys;
+    ``flags``: is_causal, need_weights, average_attn_weights.
+    """
+    keys = _checked_mask(masks[1], "key_padding_mask", masks[0], "attn_mask")
+    mask = _checked_mask(masks[0], "attn_mask", None, "")
+    _check_sizes(query, query, query, query.shape[-1], num_heads, False, mask, keys)
+    inputs = (call(linear, (query, *packed), ()), None, None, mask, keys, None, 0.0)
+    out, shares = call(ops.multi_head_attention, inputs, (num_heads, False, *map(bool, flags), (1,)))
+    return call(linear, (out, *project), ()), shares if flags[1] else None
 
 
 def _kept_in_heads(projected, heads, more, p):
@@ -263,6 +288,8 @@ def _apart(projected):
 
 
 def _with_batch(query, key, value):
-    """Each input with a batch dimension; what was one tensor stays one."""
+    """Each input with a batch dimension; what was one tensor stays one, where nobody sees the products."""
+    if replaced():
+        return [x.unsqueeze(1) for x in (query, key, value)]
     made = {id(x): x.unsqueeze(1) for x in (query, key, value)}
     return made[id(query)], made[id(key)], made[id(value)]

@@ -10,6 +10,7 @@ from torchlike._core.tensor.tensor import Tensor
 from torchlike._functions._install import function
 from torchlike._ops import _composed_functions, class_margins, ctc, similarity
 from torchlike._ops import loss as ops
+from torchlike.nn.functional._replaced import PUBLIC, REPLACED
 from torchlike.nn.functional.loss import _frozen, _logits, _reduction, _subtracted, _tensors
 
 __all__ = [
@@ -230,6 +231,11 @@ def multilabel_soft_margin_loss(input, target, weight=None, size_average=None, r
     _tensors("multilabel_soft_margin_loss", input=input, target=target)
     _logits("log_sigmoid_cpu", input)
     _subtracted("multilabel_soft_margin_loss", target)
+    if "logsigmoid" in REPLACED:
+        logsigmoid = PUBLIC["logsigmoid"]
+        lost = -(target * logsigmoid(input) + (1 - target) * logsigmoid(-input))
+        lost = (lost if weight is None else lost * weight).sum(-1) / input.shape[-1]
+        return lost if mode == 0 else lost.mean() if mode == 1 else lost.sum()
     return call(ops.multilabel_soft_margin_loss[mode], (input, target, weight), ())
 
 

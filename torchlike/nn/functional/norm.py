@@ -15,6 +15,7 @@ from torchlike._executor.pending import Array
 from torchlike._functions._install import function
 from torchlike._ops import distance
 from torchlike._ops import norm as ops
+from torchlike.nn.functional._replaced import PUBLIC, REPLACED
 
 __all__ = [
     "batch_norm",
@@ -201,7 +202,19 @@ def local_response_norm(input, size, alpha=0.0001, beta=0.75, k=1.0):
     size = arguments.as_int("local_response_norm", "size", size)
     if size <= 0:
         raise RuntimeError(f"local_response_norm(): kernel size should be greater than zero, but got size={size}")
+    if REPLACED and not REPLACED.isdisjoint(("pad", "avg_pool2d", "avg_pool3d")):
+        return input / _means_by_functions(input, size).mul(alpha).add(k).pow(beta)
     return call(ops.local_response_norm, (input, alpha, beta, k), (size,))
+
+
+def _means_by_functions(input, size):
+    """Mean squares of neighbouring channels, by what a program has put into ``torch.nn.functional``."""
+    squares = input.mul(input).unsqueeze(1)
+    n = 2 if input.dim() == 3 else 3
+    if n == 3:
+        squares = squares.view(input.shape[0], 1, input.shape[1], input.shape[2], -1)
+    padded = PUBLIC["pad"](squares, (0, 0) * (n - 1) + (size // 2, (size - 1) // 2))
+    return PUBLIC[f"avg_pool{n}d"](padded, (size,) + (1,) * (n - 1), stride=1).squeeze(1).view(input.shape)
 
 
 def _fits_one_kernel(input, dim, eps):

@@ -16,6 +16,7 @@ from torchlike._core.tensor.tensor import Tensor
 from torchlike._functions._install import FUNCTIONS, function
 from torchlike._ops import _composed, avgpool, fractional
 from torchlike._ops import pool as ops
+from torchlike.nn.functional._replaced import PUBLIC, REPLACED
 
 __all__ = [
     "adaptive_avg_pool1d", "adaptive_avg_pool2d", "adaptive_avg_pool3d", "adaptive_max_pool1d",
@@ -215,6 +216,13 @@ def _adaptive_max(n, input, output_size):
     return tuple(call(avgpool.adaptive_max_pool[n], (input,), (size,)))
 
 
+def _chosen(own, return_indices, *arguments):
+    """What ``own`` gives; without indices it is what a program has put into its place."""
+    if return_indices:
+        return own(*arguments)
+    return (PUBLIC[own.__name__] if REPLACED else own)(*arguments)[0]
+
+
 def adaptive_max_pool1d(input, output_size, return_indices=False):
     """Maxima over ``output_size`` intervals that cover the last dimension of [N, C, L] or [C, L].
 
@@ -222,20 +230,17 @@ def adaptive_max_pool1d(input, output_size, return_indices=False):
     >>> torch.nn.functional.adaptive_max_pool1d(torch.tensor([[1.0, 2.0, 3.0, 4.0]]), 2)
     tensor([[2., 4.]])
     """
-    out = _adaptive_max(1, as_tensor_arg("adaptive_max_pool1d", "input", input), output_size)
-    return out if return_indices else out[0]
+    return _chosen(adaptive_max_pool1d_with_indices, return_indices, input, output_size)
 
 
 def adaptive_max_pool2d(input, output_size, return_indices=False):
     """Maxima over a grid of ``output_size`` cells of the last two dimensions; None keeps a dimension."""
-    out = _adaptive_max(2, input, output_size)
-    return out if return_indices else out[0]
+    return _chosen(adaptive_max_pool2d_with_indices, return_indices, input, output_size)
 
 
 def adaptive_max_pool3d(input, output_size, return_indices=False):
     """Maxima over a grid of ``output_size`` cells of the last three dimensions."""
-    out = _adaptive_max(3, input, output_size)
-    return out if return_indices else out[0]
+    return _chosen(adaptive_max_pool3d_with_indices, return_indices, input, output_size)
 
 
 def adaptive_max_pool1d_with_indices(input, output_size, return_indices=False):
@@ -260,6 +265,8 @@ def _lp_pool(n, input, norm_type, kernel_size, stride, ceil_mode):
     if norm_type == 0:
         raise ZeroDivisionError(f"float division by zero: lp_pool{n}d() takes the root 1 / norm_type, but got 0")
     name = f"lp_pool{n}d"
+    if REPLACED and not REPLACED.isdisjoint(("relu", f"avg_pool{n}d")):
+        return _lp_pool_by_functions(n, input, norm_type, kernel_size, stride, ceil_mode)
     sizes = _ints(name, "kernel_size", kernel_size, n), _ints(name, "stride", stride, n)
     if isinstance(norm_type, Tensor) and norm_type.requires_grad:
         return _lp_pool_by_powers(n, input, norm_type, sizes, ceil_mode)
@@ -280,6 +287,17 @@ def _lp_pool_by_powers(n, input, norm_type, sizes, ceil_mode):
     average = (avg_pool1d, avg_pool2d, avg_pool3d)[n - 1]
     total = average(input.pow(norm_type), kernel, sizes[1] or None, 0, ceil_mode) * math.prod(kernel)
     return (total.sign() * total.abs().relu()).pow(1.0 / norm_type)
+
+
+def _lp_pool_by_functions(n, input, norm_type, kernel_size, stride, ceil_mode):
+    """The same by what a program has put into ``torch.nn.functional``."""
+    average, powers = PUBLIC[f"avg_pool{n}d"], input.pow(norm_type)
+    if stride is None:
+        means = average(powers, kernel_size, padding=0, ceil_mode=ceil_mode)
+    else:
+        means = average(powers, kernel_size, stride, 0, ceil_mode)
+    count = kernel_size**n if isinstance(kernel_size, int) else math.prod(kernel_size)
+    return (means.sign() * PUBLIC["relu"](means.abs())).mul(count).pow(1.0 / norm_type)
 
 
 def lp_pool1d(input, norm_type, kernel_size, stride=None, ceil_mode=False):
@@ -416,13 +434,13 @@ def fractional_max_pool2d(
     >>> torch.nn.functional.fractional_max_pool2d(torch.ones(1, 5, 5), 2, output_size=3).shape
     torch.Size([1, 3, 3])
     """
-    both = _fractional(2, input, kernel_size, output_size, output_ratio, _random_samples)
-    return both if return_indices else both[0]
+    sizes = input, kernel_size, output_size, output_ratio, False, _random_samples
+    return _chosen(fractional_max_pool2d_with_indices, return_indices, *sizes)
 
 
 def fractional_max_pool3d(
     input, kernel_size, output_size=None, output_ratio=None, return_indices=False, _random_samples=None
 ):
     """The maximum of windows at random places in [N, C, T, H, W]; see :func:`fractional_max_pool2d`."""
-    both = _fractional(3, input, kernel_size, output_size, output_ratio, _random_samples)
-    return both if return_indices else both[0]
+    sizes = input, kernel_size, output_size, output_ratio, False, _random_samples
+    return _chosen(fractional_max_pool3d_with_indices, return_indices, *sizes)

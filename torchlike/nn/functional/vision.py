@@ -8,7 +8,7 @@ from torchlike._core.tensor.tensor import Tensor
 from torchlike._functions._install import function
 from torchlike._ops import grid as grids
 from torchlike._ops import upsample as ops
-from torchlike.nn.functional.pool import adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d
+from torchlike.nn.functional._replaced import PUBLIC
 
 __all__ = [
     "affine_grid", "channel_shuffle", "fold", "grid_sample", "interpolate", "pixel_shuffle",
@@ -22,7 +22,6 @@ GRID_SAMPLE_PADDING_MODES = {"zeros": 0, "border": 1, "reflection": 2}
 
 _MODES = "nearest | linear | bilinear | bicubic | trilinear | lanczos | area | nearest-exact"
 _SMOOTH = {"linear": 1, "bilinear": 2, "bicubic": 2, "trilinear": 3, "lanczos": 2}
-_AREA = {1: adaptive_avg_pool1d, 2: adaptive_avg_pool2d, 3: adaptive_avg_pool3d}
 
 
 def interpolate(
@@ -56,7 +55,7 @@ def interpolate(
     size, scales = _target(input, n, size, scale_factor, recompute_scale_factor)
     _check_mode(n, mode, antialias, align_corners)
     if mode == "area":
-        return _AREA[n](input, size)
+        return PUBLIC[f"adaptive_avg_pool{n}d"](input, size)
     arguments.bools("interpolate", align_corners=False if align_corners is None else align_corners)
     return call(ops.interpolate[mode, n], (input,), (size, scales, bool(align_corners), bool(antialias)))
 
@@ -124,7 +123,7 @@ def _target(input, n, size, scale_factor, recompute_scale_factor):
 def upsample(input, size=None, scale_factor=None, mode="nearest", align_corners=None):
     """:func:`interpolate`, under its old name."""
     warn("`nn.functional.upsample` is deprecated. Use `nn.functional.interpolate` instead.")
-    return interpolate(input, size, scale_factor, mode, align_corners)
+    return PUBLIC["interpolate"](input, size, scale_factor, mode, align_corners)
 
 
 def upsample_nearest(input, size=None, scale_factor=None):
@@ -132,7 +131,7 @@ def upsample_nearest(input, size=None, scale_factor=None):
     warn(
         "`nn.functional.upsample_nearest` is deprecated. Use `nn.functional.interpolate` instead.",
     )
-    return interpolate(input, size, scale_factor, mode="nearest")
+    return PUBLIC["interpolate"](input, size, scale_factor, mode="nearest")
 
 
 def upsample_bilinear(input, size=None, scale_factor=None):
@@ -140,7 +139,7 @@ def upsample_bilinear(input, size=None, scale_factor=None):
     warn(
         "`nn.functional.upsample_bilinear` is deprecated. Use `nn.functional.interpolate` instead.",
     )
-    return interpolate(input, size, scale_factor, mode="bilinear", align_corners=True)
+    return PUBLIC["interpolate"](input, size, scale_factor, mode="bilinear", align_corners=True)
 
 
 def _corners(name, align_corners):

@@ -6,10 +6,10 @@ from torchlike._core.conversion.factories import empty
 from torchlike._core.tensor.tensor import Tensor
 from torchlike.nn import functional as F
 from torchlike.nn import init as start
-from torchlike.nn.init import constant_ as constant_
-from torchlike.nn.init import xavier_normal_ as xavier_normal_
-from torchlike.nn.init import xavier_uniform_ as xavier_uniform_
 from torchlike.nn.modules.attention import MultiheadAttention as MultiheadAttention
+from torchlike.nn.modules.attention import constant_ as constant_
+from torchlike.nn.modules.attention import xavier_normal_ as xavier_normal_
+from torchlike.nn.modules.attention import xavier_uniform_ as xavier_uniform_
 from torchlike.nn.modules.linear import NonDynamicallyQuantizableLinear as NonDynamicallyQuantizableLinear
 from torchlike.nn.modules.module import Module
 from torchlike.nn.parameter import Parameter

@@ -1,14 +1,22 @@
 """Multi-head attention."""
 
+from torchlike._base.state import is_grad_enabled
 from torchlike._core.conversion.factories import empty
 from torchlike._core.tensor.tensor import Tensor
 from torchlike.nn import functional as F
-from torchlike.nn.init import constant_, xavier_normal_, xavier_uniform_
+from torchlike.nn.functional._replaced import REPLACED
+from torchlike.nn.functional.attention import at_once
+from torchlike.nn.init import _OWN as START
 from torchlike.nn.modules.linear import NonDynamicallyQuantizableLinear
 from torchlike.nn.modules.module import Module
 from torchlike.nn.parameter import Parameter
 
 __all__ = ["MultiheadAttention"]
+
+constant_, xavier_normal_, xavier_uniform_ = (
+    START[name] for name in ("constant_", "xavier_normal_", "xavier_uniform_")
+)
+_SEPARATE = "use_separate_proj_weight", "q_proj_weight", "k_proj_weight", "v_proj_weight"
 
 
 class MultiheadAttention(Module):
@@ -103,16 +111,32 @@ class MultiheadAttention(Module):
             distinct = {id(x): x for x in (query, key, value)}
             made = {i: x.transpose(1, 0) for i, x in distinct.items()}
             query, key, value = made[id(query)], made[id(key)], made[id(value)]
-        separate = not self._qkv_same_embed_dim
+        separate = {}
+        if not self._qkv_same_embed_dim:
+            weights = self.q_proj_weight, self.k_proj_weight, self.v_proj_weight
+            separate = dict(zip(_SEPARATE, (True, *weights), strict=True))
+        if REPLACED and swap and self._at_once(query, key, value):
+            projections = (self.in_proj_weight, self.in_proj_bias), (self.out_proj.weight, self.out_proj.bias)
+            masks, flags = (attn_mask, key_padding_mask), (False, need_weights, average_attn_weights)
+            out, weights = at_once(query, self.num_heads, *projections, masks, flags)
+            return out.transpose(1, 0), weights
         out, weights = F.multi_head_attention_forward(
             query, key, value, self.embed_dim, self.num_heads, self.in_proj_weight, self.in_proj_bias,
             self.bias_k, self.bias_v, self.add_zero_attn, self.dropout, self.out_proj.weight,
             self.out_proj.bias, training=self.training, key_padding_mask=key_padding_mask,
-            need_weights=need_weights, attn_mask=attn_mask, use_separate_proj_weight=separate,
-            q_proj_weight=self.q_proj_weight, k_proj_weight=self.k_proj_weight,
-            v_proj_weight=self.v_proj_weight, average_attn_weights=average_attn_weights, is_causal=is_causal,
+            need_weights=need_weights, attn_mask=attn_mask, average_attn_weights=average_attn_weights,
+            is_causal=is_causal, **separate,
         )  # fmt: skip
         return (out.transpose(1, 0) if swap else out), weights
+
+    def _at_once(self, query: Tensor, key: Tensor, value: Tensor) -> bool:
+        """Whether PyTorch has one kernel for this call, so that it calls nothing of ``torch.nn.functional``."""
+        if self.training or not (query is key and key is value):
+            return False
+        if self.in_proj_bias is None or not self._qkv_same_embed_dim or self.bias_k is not None or self.add_zero_attn:
+            return False
+        used = query, self.in_proj_weight, self.in_proj_bias, self.out_proj.weight, self.out_proj.bias
+        return not (is_grad_enabled() and any(t.requires_grad for t in used))
 
     def merge_masks(
         self, attn_mask: Tensor | None, key_padding_mask: Tensor | None, query: Tensor

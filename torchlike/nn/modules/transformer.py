@@ -9,7 +9,8 @@ from torchlike._base.state import state
 from torchlike._core.conversion.factories import full
 from torchlike._core.tensor.tensor import Tensor
 from torchlike.nn import functional as F
-from torchlike.nn.init import xavier_uniform_
+from torchlike.nn.functional._replaced import OWN
+from torchlike.nn.init import _OWN as START
 from torchlike.nn.modules.activation import GELU, ReLU
 from torchlike.nn.modules.attention import MultiheadAttention
 from torchlike.nn.modules.container import ModuleList
@@ -85,7 +86,7 @@ class TransformerEncoderLayer(_Layer):
     """
 
     def __init__(
-        self, d_model: int, nhead: int, dim_feedforward: int = 2048, dropout: float = 0.1, activation=F.relu,
+        self, d_model: int, nhead: int, dim_feedforward: int = 2048, dropout: float = 0.1, activation=OWN["relu"],
         layer_norm_eps: float = 1e-5, batch_first: bool = False, norm_first: bool = False, bias: bool = True,
         device=None, dtype=None,
     ) -> None:  # fmt: skip
@@ -215,7 +216,7 @@ class TransformerDecoderLayer(_Layer):
     """
 
     def __init__(
-        self, d_model: int, nhead: int, dim_feedforward: int = 2048, dropout: float = 0.1, activation=F.relu,
+        self, d_model: int, nhead: int, dim_feedforward: int = 2048, dropout: float = 0.1, activation=OWN["relu"],
         layer_norm_eps: float = 1e-5, batch_first: bool = False, norm_first: bool = False, bias: bool = True,
         device=None, dtype=None,
     ) -> None:  # fmt: skip
@@ -323,7 +324,7 @@ class Transformer(Module):
 
     def __init__(
         self, d_model: int = 512, nhead: int = 8, num_encoder_layers: int = 6, num_decoder_layers: int = 6,
-        dim_feedforward: int = 2048, dropout: float = 0.1, activation=F.relu, custom_encoder=None,
+        dim_feedforward: int = 2048, dropout: float = 0.1, activation=OWN["relu"], custom_encoder=None,
         custom_decoder=None, layer_norm_eps: float = 1e-5, batch_first: bool = False,
         norm_first: bool = False, bias: bool = True, device=None, dtype=None,
     ) -> None:  # fmt: skip
@@ -387,4 +388,4 @@ class Transformer(Module):
     def _reset_parameters(self) -> None:
         for p in self.parameters():
             if p.dim() > 1:
-                xavier_uniform_(p)
+                START["xavier_uniform_"](p)
