@@ -6,6 +6,9 @@ import pytest
 from both import agree
 from story_kit import said
 
+import torchlike
+from torchlike._executor import kernels
+
 
 @contextlib.contextmanager
 def deterministic(t, fill=True, **how):
@@ -75,3 +78,23 @@ def test_put_has_no_deterministic_algorithm(call):
 
 def test_index_put_is_another():
     agree(lambda t: t.zeros(3).index_put_((t.tensor([0, 0]),), t.ones(2), accumulate=True))
+
+
+def levels(n, monkeypatch):
+    """How the kernels of a sum of products of ``n`` numbers are compiled, in the first call and in the last of many."""
+    used = []
+    key = kernels.Miss._key
+    monkeypatch.setattr(kernels.Miss, "_key", lambda self, level, call: used.append(level) or key(self, level, call))
+    with torchlike.set_execution("immediate"):
+        x = torchlike.ones(n)
+        for _ in range(kernels.CALLS + 1):
+            torchlike.addcmul(x, x, x)
+    return [level for level in used if level in ("quickly", "well")]
+
+
+@pytest.mark.once
+def test_kernels_stay_as_they_are(monkeypatch):
+    # Sizes that no other test has: kernels begin anew with them.
+    with deterministic(torchlike), monkeypatch.context() as patch:
+        assert set(levels(1013, patch)) == {"well"}
+    assert levels(1019, monkeypatch)[-2:] == ["quickly", "well"]

@@ -17,6 +17,7 @@ import jax
 import numpy as np
 
 from torchlike._base.bits import demand_x64
+from torchlike._base.deterministic import determinism
 from torchlike._base.device import stays
 from torchlike._executor import compiling, identity, numpy_programs
 from torchlike._executor.compiling import host
@@ -189,9 +190,10 @@ class Miss:
             return self._first(twin, call, args)
         if self.exact:
             return self._first(self._code(call, "exactly", args), call, args)
-        if call.size > LARGE * parts:
-            return self._first(self._code(call, "well", args), call, args)
         key = call.tree, call.kinds
+        if call.size > LARGE * parts or determinism.enabled:
+            self.calls.pop(key, None)
+            return self._first(self._code(call, "well", args), call, args)
         counted = self.calls.pop(key, None)  # the one used last stands last
         if counted is None:
             counted = self.rows and self.rows.padded(call, args)

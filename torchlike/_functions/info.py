@@ -123,7 +123,12 @@ Tensor.__reversed__ = lambda self: self.flip(0) if self.ndim else self  # type: 
 
 @function()
 def use_deterministic_algorithms(mode, *, warn_only=False):
-    """Accepted: XLA's CPU kernels are deterministic; on a GPU set ``--xla_gpu_deterministic_ops`` in XLA_FLAGS."""
+    """Whether each kernel is to be the same code from its first call on, and what memory holds that was not written to.
+
+    XLA's CPU kernels are deterministic, but one that is called often is compiled anew, which may change last bits: a
+    run that goes on from a checkpoint in a new process would differ there. So they are compiled well at once, and first
+    steps take longer. On a GPU set ``--xla_gpu_deterministic_ops`` in XLA_FLAGS.
+    """
     name = "_set_deterministic_algorithms(): argument"
     if not isinstance(mode, bool):
         raise TypeError(f"{name} 'mode' (position 1) must be bool, not {type(mode).__name__}")
