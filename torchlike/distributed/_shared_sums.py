@@ -52,6 +52,15 @@ class Bucket:
         pieces = zip(self.begins, self.counts, self.shapes, strict=True)
         return [flat[begin : begin + count].reshape(shape) for begin, count, shape in pieces]
 
+    def within(self, arrays: list[np.ndarray], begin: int, end: int) -> list[tuple[np.ndarray, slice]]:
+        """The parts of flat arrays that lie between two places of the flat one, each with its place there."""
+        found = []
+        for start, array in zip(self.begins, arrays, strict=True):
+            low, high = max(start, begin), min(start + len(array), end)
+            if low < high:
+                found.append((array[low - start : high - start], slice(low, high)))
+        return found
+
     def pieces(self, number: int) -> list[slice]:
         """As many pieces of a flat one, which begin where arrays may."""
         lines = self.length // self._step
@@ -125,35 +134,45 @@ class SharedSums:
                 raise ConnectionError(f"Connection lost: {error}") from error
         return self._usable
 
+    @property
+    def in_use(self) -> bool:
+        """Whether a mean has been made here."""
+        return bool(self._usable)
+
     def mean(self, number: int, arrays: Sequence[Any], divisor: int) -> list[jax.Array]:
         """The sums over all processes of these arrays over ``divisor``; see :meth:`usable`."""
-        bucket, own = self._buckets[number], self._flat[self._own][number]
+        bucket = self._buckets[number]
         self._uses[number] += 1
         use = self._uses[number]
         jax.block_until_ready(arrays[-1])  # the last that was computed: the others need not be waited for one by one
         self._await(_TAKEN, number, use - 1)
-        for part, array in zip(bucket.parts(own), arrays, strict=True):
-            np.divide(as_numpy(array), divisor, out=part)
+        flat_arrays = [as_numpy(array).reshape(-1) for array in arrays]
+        mine = bucket.pieces(self._size)[self._own]
+        for begin, end in ((0, mine.start), (mine.stop, bucket.length)):  # its own piece nobody else reads
+            for part, place in bucket.within(flat_arrays, begin, end):
+                np.divide(part, divisor, out=self._flat[self._own][number][place])
         self._marks[_FREE, number, self._own] = self._free(number)
         self._say(_PLACED, number, use)
         self._await(_PLACED, number, use)
-        flat, home = self._added(number, use), _home(arrays[0])
+        home = _home(arrays[0])
+        flat = self._added(number, use, bucket.within(flat_arrays, mine.start, mine.stop), divisor)
         return [uploaded(x, home) if x.nbytes <= _FEW else adopted(x, home) for x in bucket.parts(flat)]
 
-    def _added(self, number: int, use: int) -> np.ndarray:
-        """The sum of all parts, to which each process adds a piece."""
-        flat, every = self._place(number), [parts[number] for parts in self._flat]
-        pieces, own = self._buckets[number].pieces(self._size), self._own
-        mine = pieces[own]
-        addends = [part[mine] for part in [*every[own:], *every[:own]]]  # its own first: the sum may take its place
-        _add(addends, addends[0] if flat is None else flat[mine])
+    def _added(self, number: int, use: int, parts: list[tuple[np.ndarray, slice]], divisor: int) -> np.ndarray:
+        """The sum of all, to which each process adds a piece: ``parts`` over ``divisor`` and those of the others."""
+        flat, every, own = self._place(number), [flats[number] for flats in self._flat], self._own
+        sums, others = every[own] if flat is None else flat, [*every[own + 1 :], *every[:own]]
+        for part, place in parts:  # one at a time, while a processor's cache has it
+            np.divide(part, divisor, out=sums[place])
+            for other in others:
+                np.add(sums[place], other[place], out=sums[place])
         if flat is not None:
             self._marks[_TAKEN, number, own] = use
         self._say(_ADDED, number, use)
         self._await(_ADDED, number, use)
         if flat is None:
             flat = _empty(self._buckets[number])
-            for part, piece in zip(every, pieces, strict=True):
+            for part, piece in zip(every, self._buckets[number].pieces(self._size), strict=True):
                 flat[piece] = part[piece]
             self._say(_TAKEN, number, use)
         return flat
@@ -267,15 +286,6 @@ def _home(array: Any) -> jax.Device | None:
     if len(devices) > 1 or not array._committed and devices == {jax.local_devices()[0]}:
         return None
     return next(iter(devices))
-
-
-def _add(parts: list[np.ndarray], out: np.ndarray) -> None:
-    first, *others = parts
-    for part in others:
-        np.add(first, part, out=out)
-        first = out
-    if not others:
-        np.copyto(out, first)
 
 
 def _empty(bucket: Bucket) -> np.ndarray:

@@ -60,8 +60,9 @@ class Reducer:
     """Averages gradients over a group, while it is armed: once for each backward that a forward announced.
 
     A bucket is sent as soon as its gradients and those of all buckets before it are there, so that all processes send
-    in one order; the end of backward waits for what comes back. In a compiled function that holds the forward and its
-    whole backward, sums are a part of the program, at the end of backward.
+    in one order, or at the end of backward where processes of one machine share memory; that end waits for what comes
+    back. In a compiled function that holds the forward and its whole backward, sums are a part of the program, at the
+    end of backward.
     """
 
     def __init__(
@@ -130,7 +131,7 @@ class Reducer:
         if not self.queued or self._ended:
             self.queued, self._ended = True, False
             queue_callback(self._finish)
-        if not self.find_unused and not self.static:
+        if not (self.find_unused or self.static or self._adds_here()):
             self._send_ready()
 
     # -- within a program that is being traced -------------------------------------------------------------------------
@@ -168,6 +169,10 @@ class Reducer:
             _give(bucket, _result(work), None)
 
     # -- one backward, eager -------------------------------------------------------------------------------------------
+    def _adds_here(self) -> bool:
+        """Whether the processors that compute add up, too: in the midst of backward that would only interrupt it."""
+        return self.hook is None and self._shared is not None and self._shared.in_use
+
     def _send_ready(self) -> None:
         for bucket in self.buckets[len(self._sent) :]:
             if not all(id(p) in self._ready for p in bucket):
