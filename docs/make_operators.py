@@ -131,7 +131,6 @@ GAPS = [
     ("`linear_cross_entropy` in chunks", "calls that dispatch modes see", "those of the whole: XLA cuts them"),
     ("`multi_head_attention_forward`", "calls, of `bias_k`, `add_zero_attn`", "one, `torchlike._multi_head_attention`"),
     ("`batch_norm`", "calls, of no elements, not training", "as of other tensors; PyTorch copies and scales them"),
-    ("`__rdiv__`", "calls", "`div`, as said above"),
     ("`to_sparse`", "calls", "a kernel of torchlike's; PyTorch's is `_to_sparse`"),
     ("`embedding_bag`", "calls, with `per_sample_weights`", "no copy of these, which PyTorch's kernel may want"),
     ("`gaussian_nll_loss`", "calls", "variances are looked at after they have been broadcast, in PyTorch before"),

@@ -487,3 +487,43 @@ DERIVATIVES = [
     "torch.diag_embed(xg).sum().backward()",
     "o.backward(x) # o=F.rms_norm(xg,(4,),y[0].clone().requires_grad_())",
 ]
+
+# Results and old values that derivatives keep, of calls that are recorded; operators by name.
+KEPT = [
+    "F.cosine_similarity(xg,y)",
+    "F.cross_entropy(xg,x.softmax(1))",
+    "torch.linalg.svdvals(xg)",
+    "torch.linalg.cond(xg[:3,:3])",
+    "torch.linalg.matrix_norm(xg,'nuc')",
+    "torch.linalg.inv(q) # q=torch.eye(3).requires_grad_()",
+    "torch.linalg.det(q),torch.logdet(q) # q=torch.eye(3).requires_grad_()",
+    "torch.linalg.lstsq(wg,x[:1].expand(5,4))",
+    "torch.linalg.vander(xg[0])",
+    "torch.corrcoef(xg)",
+    "torch.dist(xg,y)",
+    "F.group_norm(Bg,3)",
+    "F.rms_norm(xg,[4])",
+    "F.hinge_embedding_loss(xg,yg)",
+    "F.margin_ranking_loss(xg,y,y)",
+    "F.cosine_embedding_loss(xg,y,tgt.float())",
+    "F.kl_div(xg,yg,reduction='sum',log_target=True)",
+    "F.gaussian_nll_loss(xg,y,y.abs()+1)",
+    "F.ctc_loss(s,torch.tensor([[1]]),torch.tensor([5]),torch.tensor([1])) # s=torch.zeros(5,1,4).requires_grad_()",
+    "F.scaled_dot_product_attention(Bg,B,B)",
+    "torch.quantile(xg,bg.sigmoid(),interpolation='lower')",
+    "torch.take_along_dim(xg,torch.tensor([[1]]),1)",
+    "x.__radd__(yg),x.__rmul__(yg),xg.__rdiv__(yg)",
+    *[f"(xg*1).{call}" for call in (
+        "mul_(yg)", "mul_(y)", "div_(yg)", "pow_(2)", "pow_(yg)", "sin_()", "exp_()", "clamp_(0,1)", "square_()",
+        "abs_()", "lerp_(yg,yg)", "cumprod_(0)", "atan2_(yg)", "addcmul_(yg,y)", "addcdiv_(yg,y)", "sigmoid_()",
+        "neg_()",
+    )],
+    "(xg*1)[:2].mul_(yg[:2])",
+    "x.clone().mul_(yg)",
+    "a.apply(xg) # a=saving(torch)",
+    "a.apply(xg).sum().backward() # a=saving(torch)",
+    "with hooks(lambda t:t,lambda t:t): xg.exp(),(xg*1).exp_(),torch.linalg.svdvals(xg),a.apply(xg)"
+    " # a=saving(torch);hooks=torch.autograd.graph.saved_tensors_hooks",
+    "with torch.no_grad(): xg.exp(),F.cosine_similarity(xg,y),torch.linalg.svdvals(xg)",
+    "torch.autograd.grad(xg.div(9).acos().sum(),xg,create_graph=True)",
+]  # fmt: skip

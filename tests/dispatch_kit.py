@@ -55,7 +55,7 @@ def log_mode(t: Any, arguments: bool = True) -> Any:
 
 def world(t: Any, prelude: str = "") -> dict[str, Any]:
     """The names of a script: tensors of several shapes (``xg`` is ``x`` requiring grad), then the prelude's."""
-    names = {"torch": t, "F": t.nn.functional, "nn": t.nn}
+    names = {"torch": t, "F": t.nn.functional, "nn": t.nn, "saving": saving}
     for i, (name, size) in enumerate(SIZES.items()):
         n = 1
         for s in size:
@@ -68,6 +68,23 @@ def world(t: Any, prelude: str = "") -> dict[str, Any]:
         if line.strip():
             exec(line.strip(), names)
     return names
+
+
+def saving(t: Any) -> type:
+    """A custom function that saves its result."""
+
+    class Saving(t.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            y = x.exp()
+            ctx.save_for_backward(x, y)
+            return y
+
+        @staticmethod
+        def backward(ctx, grad):
+            return grad * ctx.saved_tensors[1]
+
+    return Saving
 
 
 def calls(t: Any, script: str, arguments: bool = True) -> list[str]:

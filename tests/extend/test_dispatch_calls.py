@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from dispatch_cases import BACKWARD, DERIVATIVES, FORWARD, NAMED, NETWORKS, RARER, REORDERED
+from dispatch_cases import BACKWARD, DERIVATIVES, FORWARD, KEPT, NAMED, NETWORKS, RARER, REORDERED
 from dispatch_kit import same_calls
 
 
@@ -25,3 +25,8 @@ def test_calls_of_a_training_step(script):
 @pytest.mark.parametrize("script", REORDERED)
 def test_calls_of_a_training_step_in_another_order(script):
     same_calls(script, arguments=False, order=False)
+
+
+@pytest.mark.parametrize("script", KEPT)
+def test_what_derivatives_keep_is_detached_or_copied(script):
+    same_calls(script, arguments=False)

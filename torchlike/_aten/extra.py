@@ -39,8 +39,8 @@ def _method(name: str) -> Callable:
     return call
 
 
-def _add(text: str, call: Callable, *tags: Tag) -> None:
-    SOURCE.add(Overload(text, lambda: call, tags))
+def _add(text: str, call: Callable, *tags: Tag, saves: tuple[int, ...] = ()) -> None:
+    SOURCE.add(Overload(text, lambda: call, tags, saves=saves))
 
 
 _SEEDED = Tag.nondeterministic_seeded
@@ -202,6 +202,7 @@ _add(
     "native_group_norm(Tensor input, Tensor? weight, Tensor? bias, SymInt N, SymInt C, SymInt HxW, int group, "
     "float eps) -> (Tensor, Tensor, Tensor)",
     _group_norm,
+    saves=(1, 2),
 )
 for _name in ("nll_loss", "nll_loss2d"):
     _add(
@@ -213,6 +214,7 @@ _add(
     "_scaled_dot_product_flash_attention_for_cpu(Tensor query, Tensor key, Tensor value, float dropout_p=0., "
     "bool is_causal=False, *, Tensor? attn_mask=None, float? scale=None) -> (Tensor output, Tensor logsumexp)",
     _flash,
+    saves=(0,),
 )
 
 

@@ -1,16 +1,18 @@
 """Dispatch as a layer: each kind of operator call shown as aten calls, and recorded around what they returned."""
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
-from torchlike._aten import lower
+from torchlike._aten import history, lower
 from torchlike._aten import python_dispatch as layer
+from torchlike._aten.history import History
 from torchlike._aten.packets import ops
 from torchlike._base.state import DISPATCH as DISPATCH_BIT
 from torchlike._base.state import below_autograd, state
 from torchlike._core.autograd import node as nodes
 from torchlike._core.autograd import operator_node
+from torchlike._core.autograd.saved_tensors import packs
 from torchlike._core.dispatch.dispatch import plan_for
 from torchlike._core.dispatch.inplace import check_writable, rebase
 from torchlike._core.dispatch.layers import DISPATCH, Call
@@ -18,14 +20,15 @@ from torchlike._core.dispatch.out import parts
 from torchlike._core.tensor.arguments import KIND, plain
 from torchlike._core.tensor.mutation import CHANGED, bump, set_history
 from torchlike._core.tensor.storage import UNTRACKED
-from torchlike._core.tensor.tensor import Tensor, alias, value_of, wrap
+from torchlike._core.tensor.tensor import Tensor, alias
 from torchlike._decl.op import Op
-from torchlike._executor.immediate import Abstract
 
 
 @DISPATCH.install
 def _show(call: Call) -> Any:
     """Show one call to the modes and subclasses."""
+    if state.dispatch_modes is history.ASKING:
+        history.answer(call)
     return _SHOWN[call.form.name](call) if state.dispatch_modes or layer.handlers(call.inputs) else _unseen(call)
 
 
@@ -55,13 +58,15 @@ def _plain(inputs: tuple, op: Any) -> tuple:
 
 def _new(call: Call) -> Any:
     op, inputs, static = call.op, _plain(call.inputs, call.op), call.static
-    with below_autograd():
+    records = state.grad and any(isinstance(x, Tensor) and x.requires_grad for x in inputs)
+    composed = records and lower.is_composed(op)
+    with below_autograd(), history.of(inputs) if composed else nullcontext() as parts:
         out = lower.call(op, inputs, static)
     for t in layer.leaves((out,)):
         if all(t is not x for x in inputs):
             t._diff = None  # made by a view below autograd, which knows nothing of it
-    if state.grad and any(isinstance(x, Tensor) and x.requires_grad for x in inputs):
-        out = recorded(op, inputs, static, out)
+    if records:
+        out = recorded(op, inputs, static, out, parts)
     if isinstance(out, tuple) and op.returns is not None:
         return op.returns(out)
     return out
@@ -70,9 +75,9 @@ def _new(call: Call) -> Any:
 # -- recording ------------------------------------------------------------------------------------------------
 
 
-def recorded(op: Any, inputs: tuple, static: tuple, out: Any) -> Any:
-    """``out`` as the results of a recorded call of ``op``."""
-    plan = plan_for(op, [_stand(x) for x in inputs], static, [_value(x) for x in inputs])
+def recorded(op: Any, inputs: tuple, static: tuple, out: Any, parts: History | None = None) -> Any:
+    """``out`` as the results of a recorded call of ``op``; ``parts``: of the calls that were made of it, if several."""
+    plan = plan_for(op, [_stand(x) for x in inputs], static, [history.value(x) for x in inputs])
     if plan is None:
         return out
     outs = [
@@ -85,8 +90,9 @@ def recorded(op: Any, inputs: tuple, static: tuple, out: Any) -> Any:
     made = _node(op, plan, [nodes.edge_of(inputs[i]) for i in plan.wanted], saved)
     for i in plan.diff:
         outs[i]._edge, outs[i]._rg = (made, i), True
+    apart = {i: _apart_of(outs[i], parts) for i in history.in_turn(plan) if i in plan.diff}
     for i in plan.outputs:
-        _keep(made, outs[i], i in plan.diff)
+        _keep(made, apart.get(i, outs[i]))
     if nodes.WATCHERS:
         nodes.watch(made)
     if any(layer.has_dispatch(type(x)) for x in (*inputs, *outs)):
@@ -94,10 +100,16 @@ def recorded(op: Any, inputs: tuple, static: tuple, out: Any) -> Any:
     return tuple(outs) if isinstance(out, tuple) else outs[0]
 
 
-def _keep(made: Any, out: Tensor, differentiable: bool) -> None:
-    """Save a result with the node that made it: without its history, which would be a cycle."""
-    if differentiable:
-        out = _apart(out)
+def _apart_of(out: Tensor, parts: History | None) -> Tensor:
+    """A result as its node saves it: without its history, which would be a cycle."""
+    if parts is None and not packs():
+        return _apart(out)
+    found = None if parts is None else parts.apart.get(id(out))
+    return found[1] if found is not None else alias(out) if type(out) in KIND else _apart(out)
+
+
+def _keep(made: Any, out: Tensor) -> None:
+    """Save a result with the node that made it."""
     made._kept.append(out)
     made._versions.append(out._vc.version)
 
@@ -129,15 +141,6 @@ def _stand(x: Any) -> Any:
         new._ex = {"keeps": nodes.accumulator(x)}
         new._acc = x._acc
     return new
-
-
-def _value(x: Any) -> Any:
-    """What a plan reads of an input: shapes and dtypes."""
-    if not isinstance(x, Tensor):
-        return x
-    if layer.has_dispatch(type(x)):
-        return Abstract(tuple(x.shape), x.dtype.np)
-    return value_of(x)
 
 
 # -- views ------------------------------------------------------------------------------------------------------
@@ -206,7 +209,7 @@ def rewritten(op: Any, inputs: tuple, static: tuple) -> Iterator[None]:
     record = _checked(op, inputs)
     plan = None
     if record:
-        plan = plan_for(op, [_stand(x) for x in inputs], static, [_value(x) for x in inputs])
+        plan = plan_for(op, [_stand(x) for x in inputs], static, [history.value(x) for x in inputs])
     if plan is not None:
         edges = [nodes.edge_of(inputs[i]) for i in plan.wanted]
         saved = [_before(inputs[i]) if inputs[i] is target else inputs[i] for i in plan.inputs]
@@ -221,7 +224,7 @@ def rewritten(op: Any, inputs: tuple, static: tuple) -> Iterator[None]:
     if target._diff is not None and target._diff.base._view is None:
         target._diff.base._edge[0]._extra("layout", lambda: target._layout)
     for _ in plan.outputs:
-        _keep(made, target, True)
+        _keep(made, _apart_of(target, None))
     if nodes.WATCHERS:
         nodes.watch(made)
     if any(layer.has_dispatch(type(x)) for x in inputs):
@@ -238,10 +241,10 @@ def _checked(op: Any, inputs: tuple) -> bool:
 
 def _before(t: Tensor) -> Tensor:
     """The value of the target before it changes, with its history."""
-    if layer.has_dispatch(type(t)) or state.trace is not None:
-        old = layer.invoke(ops.aten.clone.default, (t.detach(),), {})
-    else:
-        old = wrap(value_of(t))
+    with below_autograd():
+        old = layer.invoke(ops.aten.clone.default, (t,), {})
+    if old is t:
+        old = alias(t, type(t))
     old._edge, old._rg = t._edge, t._rg
     return old
 
@@ -293,7 +296,16 @@ def _whole(name: str, function: Callable, args: tuple, kwargs: dict) -> Any:
     if not found:
         with layer.modes_set_to(()):
             found.append(function(*args, **kwargs))
-    return _in_storages_of(out, found[0])
+    like = _in_storages_of(out, found[0])
+    for t in layer.leaves((like,)):
+        if t._edge is not None and _saves(*t._edge) and not packs():
+            _apart(t)
+    return like
+
+
+def _saves(node: Any, number: int) -> bool:
+    """Whether a node keeps its own result of this number."""
+    return isinstance(node, operator_node.OpNode) and number in node.plan.outputs
 
 
 def _in_storages_of(out: Any, like: Any) -> Any:
@@ -310,7 +322,7 @@ def _as_calls(calls: Callable, function: Callable, args: tuple) -> Any:
     records = state.grad and any(t.requires_grad for t in inputs)
     if state.active != DISPATCH_BIT or records and any(type(t) not in KIND for t in inputs):
         return function(*args)
-    with below_autograd():
+    with below_autograd(), history.of(args) if records else nullcontext():
         out = calls(lower.CALLS, *args)
     if not records:
         return tuple(out) if isinstance(out, list) else out

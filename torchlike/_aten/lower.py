@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from torchlike._aten import source
+from torchlike._aten.history import made
 from torchlike._aten.packets import OpOverload, ops
 from torchlike._aten.python_dispatch import in_handler, invoke, leaves, normalised
 from torchlike._base.dims import infer_size
@@ -63,7 +64,7 @@ def lowers(*names: str, recorded: bool = False) -> Callable[[Callable], Callable
 
 def redispatch(func: OpOverload, *args: Any, **kwargs: Any) -> Any:
     """One aten call, with its arguments normalised."""
-    out = invoke(func, *normalised(func, args, kwargs))
+    out = made(func, *normalised(func, args, kwargs))
     if func.is_view and not in_handler() and func is not ops.aten.detach.default:
         _tie(args[0], out)
     if func._overloadname == "Scalar" and not state.dispatch_modes and isinstance(out, Tensor) and out._edge:
@@ -121,12 +122,6 @@ class _Calls:
         finally:
             state.grad = grad
 
-    def kept(self, result: Tensor, *inputs: Tensor) -> Tensor:
-        """A result on the way, which PyTorch's node of it saves: that copy is detached."""
-        if any(t.requires_grad for t in inputs):
-            redispatch(_aten.detach.default, result)
-        return result
-
 
 CALLS = _Calls()
 
@@ -134,6 +129,11 @@ CALLS = _Calls()
 def _calls(name: str, declared: Callable | None) -> Callable | None:
     """What makes the calls of an operator that are not one of its own name; None if they are."""
     return LOWERED.get(name) if declared is None else partial(declared, CALLS)
+
+
+def is_composed(op: Any) -> bool:
+    """Whether calls of an operator are shown as others, as those of a formula are."""
+    return not isinstance(op, Op) or _calls(op.full_name, op.aten.calls) is not None
 
 
 def composition(op: Op) -> Callable | None:
@@ -170,7 +170,7 @@ def as_one(op: Op, named: dict[str, Any]) -> Any:
     names = [a.name for a in func._schema.arguments]
     if not named.keys() <= set(names):  # PyTorch calls them otherwise
         named = dict(zip(names, named.values(), strict=False))
-    return invoke(func, *normalised(func, (), named))
+    return made(func, *normalised(func, (), named))
 
 
 def viewable(t: Any, shape: list[int]) -> bool:

@@ -323,11 +323,9 @@ def attention(
     given = mask is not None and mask.requires_grad
     if query.ndim == 4 and query.shape[-1] == value.shape[-1] and query.numel() and key.numel() and not given:
         func = _aten._scaled_dot_product_flash_attention_for_cpu.default
-        out = redispatch(func, query, key, value, p, causal, attn_mask=mask, scale=scale)[0]
-        return CALLS.kept(out, query, key, value)
+        return redispatch(func, query, key, value, p, causal, attn_mask=mask, scale=scale)[0]
     if mask is not None and mask.dtype is dtypes.bool:
         mask = _added(query, mask)
-    inputs = [t for t in (query, key, value, mask) if t is not None]
     factor = math.sqrt(scale if scale is not None else 1 / math.sqrt(query.shape[-1]))
     query = _scaled(query, factor)
     if gqa:
@@ -339,7 +337,7 @@ def attention(
     if mask is not None:
         scores = redispatch(_aten.add.Tensor, scores, mask)
     weights = redispatch(_aten._safe_softmax.default, scores, -1)
-    return matmul(CALLS.kept(weights, *inputs), value)
+    return matmul(weights, value)
 
 
 @lowers("_embedding_bag")

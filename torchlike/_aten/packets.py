@@ -39,13 +39,19 @@ class OpOverload:
         overloadpacket: the packet that it is an attribute of.
         schema: its :class:`FunctionSchema`.
         call: what computes it, called with arguments as the schema has them.
-        tags: what is known of it (``torch.Tag``).
+        tags: what is known of it (``torch.Tag``). saves: the results that its node saves.
     """
 
     def __init__(
-        self, overloadpacket: "OpOverloadPacket", schema: FunctionSchema, call: Callable, tags: Sequence = ()
+        self,
+        overloadpacket: "OpOverloadPacket",
+        schema: FunctionSchema,
+        call: Callable,
+        tags: Sequence = (),
+        saves: tuple[int, ...] = (),
     ) -> None:
         self._overloadpacket, self._schema, self._op, self._tags = overloadpacket, schema, call, list(tags)
+        self._saves = saves
         self._overloadname = schema.overload_name or "default"
         self._opname = overloadpacket.__name__
         self.__name__ = f"{self._opname}.{self._overloadname}"

@@ -21,6 +21,7 @@ class Overload(NamedTuple):
     make: Callable[[], Callable]
     tags: tuple[Tag, ...] = ()
     whole: bool = False  # whether no other overload follows from it
+    saves: tuple[int, ...] = ()  # the results that PyTorch's node keeps, where no one declared operator tells
 
 
 class Source:
@@ -72,7 +73,7 @@ class Source:
         """The object of one overload."""
         entry = self.index[packet.__name__][overload]
         schema = parse_schema(f"{self.namespace}::{entry.text}")
-        return OpOverload(packet, schema, _Late(entry.make), entry.tags)
+        return OpOverload(packet, schema, _Late(entry.make), entry.tags, entry.saves)
 
 
 class _Late:

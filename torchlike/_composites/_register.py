@@ -7,18 +7,19 @@ from torchlike._aten.outs import SPELT
 from torchlike._aten.source import SOURCE, Overload
 
 
-def made(*texts: str, out: bool | str = False) -> Callable[[Callable], Callable]:
+def made(*texts: str, out: bool | str = False, saves: tuple[int, ...] = ()) -> Callable[[Callable], Callable]:
     """Register a function, called with the arguments of the schemas ``texts``.
 
     With ``out``, what writes into outputs too: their overload and names, where these do not follow from the schema,
-    then ``named`` if the results have these names too.
+    then ``named`` if the results have these names too. ``saves``: the results that PyTorch's node keeps, where the
+    function is more than one operator.
     """
 
     def register(function: Callable) -> Callable:
         for text in texts:
             if isinstance(out, str):
                 SPELT[text[: text.index("(")]] = out
-            SOURCE.add(Overload(text, lambda: function, whole=not out))
+            SOURCE.add(Overload(text, lambda: function, whole=not out, saves=saves))
         return function
 
     return register

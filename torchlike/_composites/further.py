@@ -188,7 +188,7 @@ def _of_loss(
 for _overload, _lengths in (("", "int[]"), (".Tensor", "Tensor")):
     _given = f"{_lengths} input_lengths, {_lengths} target_lengths"
     made(f"_ctc_loss{_overload}(Tensor log_probs, Tensor targets, {_given}, int blank=0, bool zero_infinity=False) "
-         "-> (Tensor, Tensor)", out=True)(_loss)  # fmt: skip
+         "-> (Tensor, Tensor)", out=True, saves=(0,))(_loss)  # fmt: skip
     made(f"_ctc_loss_backward{_overload}(Tensor grad, Tensor log_probs, Tensor targets, {_given}, "
          "Tensor neg_log_likelihood, Tensor log_alpha, int blank, bool zero_infinity=False) -> Tensor",
          out="out out" if not _overload else False)(_of_loss)  # fmt: skip

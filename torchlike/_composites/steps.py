@@ -17,7 +17,8 @@ def _factored(A: Any) -> Any:
     return linalg.lu_factor_ex(A.mT if A.is_contiguous() and not A.is_complex() else A)[:2]
 
 
-@made("_linalg_det(Tensor A) -> (Tensor result, Tensor LU, Tensor pivots)", out="result result LU pivots named")
+@made("_linalg_det(Tensor A) -> (Tensor result, Tensor LU, Tensor pivots)", out="result result LU pivots named",
+      saves=(0,))  # fmt: skip
 def _det(A: Any) -> Any:
     factors, pivots = _factored(A)
     return linalg.det(A), factors, pivots
@@ -26,6 +27,7 @@ def _det(A: Any) -> Any:
 @made(
     "_linalg_slogdet(Tensor A) -> (Tensor sign, Tensor logabsdet, Tensor LU, Tensor pivots)",
     out="sign sign logabsdet LU pivots named",
+    saves=(0,),
 )
 def _slogdet(A: Any) -> Any:
     factors, pivots = _factored(A)

@@ -338,8 +338,8 @@ def take_along_dim(input, indices, dim=None, *, out=None):
         mine[dim] = theirs[dim] = 1
     shape = list(dims.broadcast_shapes(tuple(mine), tuple(theirs)))
     if shape:
-        input = Tensor.expand(input, (*shape[:dim], length, *shape[dim + 1 :]))
         indices = Tensor.expand(indices, (*shape[:dim], count, *shape[dim + 1 :]))
+        input = Tensor.expand(input, (*shape[:dim], length, *shape[dim + 1 :]))
     inputs = (input, indices)
     return call(ops.take_around, inputs, (dim,)) if out is None else call_out(ops.take_around, inputs, (dim,), out)
 

@@ -71,8 +71,8 @@ _reflected(
     lambda self, other: call(arithmetic.rsub_scalar, (self, other, None), ()),
     lambda self, other: call(arithmetic.rsub, (self, other, None), ()),
 )
-_reflected("__rtruediv__", _swapped(arithmetic.over), _swapped(arithmetic.div), lambda t, a: t.reciprocal() * a)
-_reflected("__rdiv__", _swapped(arithmetic.over), _swapped(arithmetic.div), lambda t, a: t.reciprocal() * a)
+_reflected("__rtruediv__", _swapped(arithmetic.over), *[lambda t, a: t.reciprocal() * a] * 2)
+_reflected("__rdiv__", _swapped(arithmetic.over), *[lambda t, a: t.reciprocal() * a] * 2)
 _reflected("__rpow__", _swapped(power.pow_from), _swapped(power.pow_tensor))
 _reflected("__rmod__", _swapped(arithmetic.remainder_from), _swapped(arithmetic.remainder))
 _reflected("__rfloordiv__", _swapped(arithmetic.floor_divide), _swapped(arithmetic.floor_divide))

@@ -14,7 +14,7 @@ from torchlike._core.autograd import node as nodes
 from torchlike._core.conversion.convert import place
 from torchlike._core.dispatch.bind import front
 from torchlike._core.dispatch.dispatch import call
-from torchlike._core.dispatch.observers import redispatch, watched
+from torchlike._core.dispatch.observers import apart, redispatch, watched
 from torchlike._core.tensor import arguments
 from torchlike._core.tensor.arguments import bools
 from torchlike._core.tensor.memory_order import restride
@@ -62,7 +62,7 @@ def _quantiles(ops):
 
     def quantile(input, q, dim=None, keepdim=False, *, interpolation="linear", out=None):
         if isinstance(q, Tensor) and interpolation != "linear" and q.requires_grad:
-            q = Tensor.detach(q)
+            q = apart(q)
         q = float(q) if q.__class__ is bool else q
         return run(input, q, dim, keepdim, interpolation=interpolation, out=out)
 

@@ -144,7 +144,7 @@ def _inner(aten: Any, first: Any, second: Any) -> Any:
     """The sum of the products of all elements."""
     if first.is_contiguous() and second.is_contiguous():
         return aten.dot(*(t if t.ndim == 1 else aten.view(t, [t.numel()]) for t in (first, second)))
-    first, second = aten.squeeze(first), aten.squeeze(second)
+    second, first = aten.squeeze(second), aten.squeeze(first)
     return aten.sum(aten["mul.Tensor"](first, second))
 
 
@@ -236,13 +236,13 @@ def normalize(aten: Any, self: Any, dim: int, eps: float) -> Any:
 
 def cosine_similarity(aten: Any, x1: Any, x2: Any, dim: int, eps: float) -> Any:
     shape = [*broadcast_shapes(tuple(x1.shape), tuple(x2.shape))]
-    x1, x2 = (x if [*x.shape] == shape else aten.expand(x, shape) for x in (x1, x2))
+    x2, x1 = (x if [*x.shape] == shape else aten.expand(x, shape) for x in (x2, x1))
     lengths = []
     for x in (x1, x2):
         lengths.append(aten.clone(aten.linalg_vector_norm(x, 2, [dim], True)))
     least = aten.scalar_tensor(eps, dtype=lengths[0].dtype, device=x1.device, pin_memory=False)
     lengths = [aten.unrecorded("clamp_min_.Tensor", n, least) for n in lengths]
-    first, second = (aten["div.Tensor"](x, n) for x, n in zip((x1, x2), lengths, strict=True))
+    second, first = (aten["div.Tensor"](x, n) for x, n in zip((x2, x1), lengths[::-1], strict=True))
     return aten["sum.dim_IntList"](aten["mul.Tensor"](first, second), [dim])
 
 

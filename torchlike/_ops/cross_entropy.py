@@ -210,7 +210,7 @@ def _forward(name):
 
 def _of_scores(name):
     def calls(aten, self, *rest):
-        scores = aten.kept(aten._log_softmax(self, _axis(self), False), self)
+        scores = aten._log_softmax(self, _axis(self), False)
         return _picked(name, aten, scores, *rest)
 
     return {"calls": calls}

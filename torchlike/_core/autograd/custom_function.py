@@ -11,9 +11,10 @@ from torchlike._base.frames import warn
 from torchlike._base.state import followed, state, stops
 from torchlike._core.autograd import node as nodes
 from torchlike._core.autograd.jax_rule import given_by_jax, tie
-from torchlike._core.autograd.saved_tensors import FREED, SavedTensor, SavesTensors
+from torchlike._core.autograd.saved_tensors import FREED, SavedTensor, SavesTensors, packs
 from torchlike._core.dispatch.dispatch import refresh
 from torchlike._core.dispatch.inplace import demand_writable, rebase
+from torchlike._core.dispatch.layers import DISPATCH
 from torchlike._core.dispatch.view_calls import attach
 from torchlike._core.tensor.mutation import bump, current, read_by, set_history
 from torchlike._core.tensor.storage import CAPTURES
@@ -100,6 +101,8 @@ class CustomNode(SavesTensors):
         if saved is None:
             raise RuntimeError(FREED)
         got = tuple([self._kept_tensor(i) for i in range(len(saved))])
+        if state.dispatch_modes:
+            got = tuple([_anew(t) if i in self._owned else t for i, t in enumerate(got)])
         if got and self._forward_cls.clear_saved_tensors_on_access:
             self._release()
             self._spent = True
@@ -453,10 +456,17 @@ def _save(node: CustomNode, outputs: Sequence[Any]) -> None:
             number = ids.get(id(t))
             if number is not None:
                 node._owned[position] = number
-                t = alias(t)
+                t = DISPATCH.detach(t) if state.dispatch_modes and not packs() else alias(t)
             saved.append(t)
             versions.append(t._vc.version)
     node._kept, node._versions = saved, versions
+
+
+def _anew(t: Tensor) -> Tensor:
+    """A saved output with its history, detached anew: modes see it."""
+    new = DISPATCH.detach(t)
+    new._edge, new._rg = t._edge, t._rg
+    return new
 
 
 class Error(nodes.Node):

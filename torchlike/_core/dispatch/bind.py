@@ -61,13 +61,13 @@ _OPERANDS = frozenset((Tensor, int, float, bool, complex))
 
 
 def _reflected(op: Op) -> Callable[..., Any]:
-    tail = (None,) * (len(op.dynamic) - 2)
+    tail, first = (None,) * (len(op.dynamic) - 2), op.operator in "+*"
 
     def reflected(self: Any, other: Any) -> Any:
         if not isinstance(self, Tensor):
             raise TypeError(f"{op.name}: a reflected operator is of a Tensor, not {type(self).__name__}")
         if other.__class__ in _OPERANDS or isinstance(other, _OPERAND_TYPES):
-            return call(op, (other, self, *tail), ())
+            return call(op, (self, other, *tail) if first and isinstance(other, Tensor) else (other, self, *tail), ())
         known = known_number(other)
         return NotImplemented if known is other else reflected(self, known)
 

@@ -14,6 +14,7 @@ from torchlike._base import device as devices
 from torchlike._base.state import state
 from torchlike._core.dispatch.layers import DISPATCH
 from torchlike._core.tensor.arguments import KIND
+from torchlike._core.tensor.tensor import alias
 
 _NOTHING = nullcontext()
 
@@ -78,6 +79,11 @@ def as_calls(calls: Callable) -> Callable[[Callable], Callable]:
         return shown
 
     return decorate
+
+
+def apart(t: Any) -> Any:
+    """``t`` without its history, which modes are not shown."""
+    return alias(t) if state.dispatch_modes and not state.levels and type(t) in KIND else t.detach()
 
 
 def announced(name: str, t: Any, *args: Any) -> Any:

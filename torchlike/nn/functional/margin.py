@@ -3,7 +3,7 @@
 from torchlike._base.dtypes import int64
 from torchlike._core.conversion.factories import as_tensor
 from torchlike._core.dispatch.dispatch import call
-from torchlike._core.dispatch.observers import as_calls
+from torchlike._core.dispatch.observers import apart, as_calls
 from torchlike._core.tensor import arguments
 from torchlike._core.tensor.arguments import as_float, as_ints, bools
 from torchlike._core.tensor.tensor import Tensor
@@ -64,7 +64,7 @@ def pairwise_distance(x1, x2, p=2.0, eps=1e-6, keepdim=False):
 
 def _plain(target):
     """A target that is only compared, so that it has no gradient."""
-    return target.detach() if isinstance(target, Tensor) and target.requires_grad else target
+    return apart(target) if isinstance(target, Tensor) and target.requires_grad else target
 
 
 def pdist(input, p=2):
