@@ -397,7 +397,20 @@ COMPOSED = {  # what PyTorch saves of these are tensors that it makes on the way
     "grid_sample": lambda t, x, m, image, *_: functional(t).grid_sample(
         image, image.detach()[:, :, :, :2].permute(0, 2, 1, 3), mode="nearest", align_corners=False
     ),
+    "lerp by a weight that requires grad": lambda t, x, *_: t.lerp(t.zeros_like(x), t.ones_like(x), x),
+    "copysign of a constant": lambda t, x, *_: t.copysign(t.ones_like(x), x),
+    "ldexp by a constant": lambda t, x, *_: t.ldexp(x, t.ones_like(x)),
+    "addcdiv of constants": lambda t, x, *_: t.addcdiv(x, t.ones_like(x), x.detach()),
+    "bce with constant logits": lambda t, x, *_: functional(t).binary_cross_entropy_with_logits(t.ones_like(x), x),
+    "complex with a constant": lambda t, x, m, image, *_: t.complex(x, corner(image)),
+    "cosine_similarity with a constant": lambda t, x, m, image, *_: functional(t).cosine_similarity(x, corner(image)),
+    "cross_entropy of probabilities": lambda t, x, m, image, *_: functional(t).cross_entropy(x, corner(image)),
 }
+
+
+def corner(image):
+    """A constant [2, 3] that is changed with the image."""
+    return image.detach()[0, 0, :2, :3]
 
 
 @pytest.mark.parametrize("label", [*CALLS, *(f"{label} (composed)" for label in COMPOSED)])

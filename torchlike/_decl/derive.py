@@ -441,7 +441,8 @@ def _mark(plan: Plan, kernel: Kernel) -> None:
         return
     known = [(p, op.dynamic[i]) for p, i in enumerate(plan.inputs) if i < len(op.dynamic)]  # views have integers too
     plan.numbers = tuple(p for p, a in known if not a.is_tensor)
-    plan.apart = tuple(p for p, a in known if a.name in op.apart)
+    own = {op.dynamic[i].name for i in plan.wanted if i < len(op.dynamic)}
+    plan.apart = tuple(p for p, a in known if a.name in op.apart and not (op.kept.get(a.name) == "~" and a.name in own))
 
 
 def _names(kernel: Kernel, indices: Iterable[int]) -> tuple[str, ...]:

@@ -339,7 +339,7 @@ def op(
             where a source may be a function of them; or a function, as ``node``, that gives that. A tensor
             marked ``self!`` is saved though the derivative does not read it, ``self?`` if its own gradient is
             wanted: changing it in place is an error in PyTorch. One marked ``~self`` is saved by value and not
-            shown: PyTorch saves something made of it.
+            shown: PyTorch saves something made of it (``~self?``: unless its own gradient is wanted).
         edges: a function, as ``node``, that gives the indices of the inputs that ``next_functions`` tells of, and in
             whose order gradients arrive, where those are not every tensor in order but for indices and masks.
         namespace: of an operator that is no part of the library itself: it is kept in ``EXTENSIONS``.
@@ -445,8 +445,8 @@ def _marks(saved: Saved) -> tuple[Any, dict[str, str], frozenset[str]]:
     if saved is None or callable(saved):
         return saved, {}, _one(())
     sources = {word: word for word in saved.split()} if isinstance(saved, str) else saved
-    apart = _one(name[1:] for name in sources if name[0] == "~")
-    kept = {name[:-1]: name[-1] for name in sources if name[-1] in "!?"}
+    apart = _one(name[1:].rstrip("?") for name in sources if name[0] == "~")
+    kept = {name[:-1].lstrip("~"): name[0] if name[0] == "~" else name[-1] for name in sources if name[-1] in "!?"}
     shown = {name.rstrip("!?"): source for name, source in sources.items() if source and name[0] != "~"}
     return {n: s.rstrip("!?") if isinstance(s, str) else s for n, s in shown.items()}, kept, apart
 

@@ -174,6 +174,7 @@ copysign = pointwise(
         "self": _copysign_grad,
         "other": lambda grad: jnp.zeros_like(grad),
     },
+    saved="result! self",
     backward=_derivatives.COPYSIGN,
 )(_copysign)
 copysign_scalar = pointwise(
@@ -236,6 +237,7 @@ _LOG2 = float(np.log(2.0))
         "self": lambda grad, other: grad * conj(aten.exp2(other)),
         "other": lambda grad, result: grad * conj(result) * _LOG2,
     },
+    saved="other result!",
 )
 def ldexp(self, other):
     """``input * 2 ** other``."""
@@ -409,7 +411,7 @@ def _demand_parts(name, first, second, names):
         "real": lambda grad: jnp.real(grad),
         "imag": lambda grad: jnp.imag(grad),
     },
-    saved="imag! real!",
+    saved="imag? real?",
 )
 def complex_(real, imag):
     """Complex numbers from their real and imaginary parts, both float32 or both float64.

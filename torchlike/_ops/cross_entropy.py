@@ -310,7 +310,7 @@ def _of_probabilities(reduction, node):
         variants="",
         node=node,
         autocast="fp32",
-        saved="",
+        saved="~self",
         aten={"calls": partial(_probable, reduction)},
     )
     def cross_entropy_prob(self, target, weight, label_smoothing):

@@ -243,7 +243,7 @@ def _bce_slope_jvp(primals, tangents):
             _bce_share(grad, self, None, reduction) * _bce(wide(self), wide(target))
         ),
     },
-    saved="reduction self target weight",
+    saved="reduction self target! weight",
     edges=lambda: (0, 1),
     backward="binary_cross_entropy_backward(Tensor grad_output, Tensor self, Tensor target, Tensor? weight=None, "
     "int reduction=1) -> Tensor",
@@ -278,7 +278,7 @@ def _logits_grad(grad, self, target, weight, pos_weight, reduction):
     variants="",
     layout=result_layouts.second_first,
     autocast="fp32",
-    saved="pos_weight reduction self target weight",
+    saved="pos_weight reduction self target! weight",
     edges=lambda: (0, 1),
     vjp={"self": _logits_grad},
     jvp="kernel",

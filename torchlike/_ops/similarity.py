@@ -25,7 +25,7 @@ _norm_back = vector_norm.formulas["self",]
     dtype="promote",
     variants="function",
     autocast={"cuda": "fp32"},
-    saved="",
+    saved="~x1? ~x2?",
 )
 def cosine_similarity(x1, x2, dim, eps):
     """``x1 . x2 / (max(|x1|, eps) * max(|x2|, eps))`` along ``dim`` of the broadcast inputs."""

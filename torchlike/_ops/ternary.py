@@ -280,6 +280,7 @@ lerp_tensor = pointwise(
     node="LerpBackward1",
     numbers="",
     vjp=_LERP_ENDS | {"weight": lambda grad, self, end: grad * conj(end - self)},
+    saved="end self weight!",
     backward=_derivatives.LERP,
 )(_lerp)
 lerp = pointwise(
@@ -332,6 +333,7 @@ def addcmul(self, tensor1, tensor2, value):
     dtype="of_quotient",
     held="value:wide",
     numbers="",
+    saved="tensor1 tensor2! value",
     backward=_derivatives.ADDCDIV,
     vjp={
         "self": lambda grad: grad,
