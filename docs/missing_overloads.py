@@ -15,7 +15,7 @@ LIST = Path(torchlike.__file__).parent / "_composites" / "refused.txt"
 
 # The first that fits an overload, with its signature, is its reason.
 REASONS = [
-    ("nested tensors, which torchlike refuses by name", r"^_?nested_|^_test_optional|_new_zeros_with_same"),
+    ("torch.nested is a subclass, above these", r"^_?nested_|^_test_optional|_new_zeros_with_same"),
     ("PyTorch's tests of itself", r"^_test_|^_foobar"),
     ("dictionaries and lists of TorchScript: PyTorch changes copies of them, or takes none from Python",
      r"Dict\(|^(sort|remove)\.Tensor|\(t\[\] data|\(int context_id"),

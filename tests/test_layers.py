@@ -29,7 +29,7 @@ utils._pytree_text utils._swap
 utils._pytree utils._checkpoint_selective
 futures _streams _formerly _aten_privates _dispatch utils._triton utils._foreach_utils
 _jit_internal
-accelerator xpu mps mtia onnx multiprocessing _checks _classes __config__ __future__ nested
+accelerator xpu mps mtia onnx multiprocessing _checks _classes __config__ __future__
 _tensor_str
 amp interop.jax_functions
 random linalg fft signal sparse special cpu cuda distributed
@@ -44,7 +44,7 @@ distributed.fsdp distributed._tensor
 profiler viz
 nn.attention optim quasirandom utils utils._python_dispatch utils.data utils.hooks
 _api _composites conventions interop.checkpoints return_types overrides testing utils._checkpoint_reentrant
-utils.op_profile utils.dlpack _subclasses
+utils.op_profile utils.dlpack _subclasses nested
 _guards
 _functorch _vmap_internals functional serialization compiler export utils.checkpoint utils.module_tracker
 distributed.checkpoint distributed.optim distributed.algorithms distributed._composable

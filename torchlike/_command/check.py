@@ -26,7 +26,6 @@ WAYS_OUT = {  # the longest prefix counts
     "torch.quantization": "quantized types are not there; keep float32 or bfloat16",
     "torch.ao": "quantized types are not there; keep float32 or bfloat16",
     "torch.onnx": "torchlike.export writes StableHLO",
-    "torch.nested": "pad the sequences and mask them",
     "torch._C": "a private name of PyTorch's; ask for the public one",
     "torch._inductor": "XLA compiles; leave options of PyTorch's compiler away",
     "torch.utils.cpp_extension": "write the kernel for XLA: docs/extensions_cpp.md",

@@ -2,10 +2,20 @@
 
 import contextlib
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 from torchlike._dynamo import config
 from torchlike.compiler._compile import compile
+
+
+@dataclass(frozen=True, slots=True)
+class _DimRange:
+    """Between what a dynamic length lies: in files of tensors that PyTorch has marked."""
+
+    dim: int
+    min: int | None
+    max: int | None
 
 
 def optimize(

@@ -1,5 +1,6 @@
 """torch._dynamo.decorators."""
 
+from torchlike._dynamo._decorators import _DimRange as _DimRange
 from torchlike._dynamo._decorators import error_on_graph_break as error_on_graph_break
 from torchlike._dynamo._decorators import run as run
 from torchlike.compiler._controls import allow_in_graph as allow_in_graph

@@ -9,7 +9,7 @@ from typing import Any
 from torchlike._base.home import OURS, THEIRS
 from torchlike.interop.function_names import own_name
 
-SHARED = {"_C", "_utils", "_tensor", "_jit_internal", "_pytree"}
+SHARED = {"_C", "_utils", "_tensor", "_jit_internal", "_pytree", "_internal"}
 """Private modules of this package that PyTorch has under the same name."""
 
 MOVED = {

@@ -1,5 +1,14 @@
-"""torch.nested: importable, and refused when used."""
+"""torch.nested: batches of rows of different lengths."""
 
-from torchlike.interop.refusing import refusing
+from torchlike.nested._construction import (
+    as_nested_tensor,
+    masked_select,
+    narrow,
+    nested_tensor,
+    nested_tensor_from_jagged,
+    to_padded_tensor,
+)
 
-__getattr__ = refusing(__name__, "torchlike has no nested tensors; pad the sequences and mask them")
+__all__ = [
+    "as_nested_tensor", "masked_select", "narrow", "nested_tensor", "nested_tensor_from_jagged", "to_padded_tensor",
+]  # fmt: skip

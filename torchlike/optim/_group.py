@@ -17,7 +17,7 @@ from torchlike._core.dispatch.dispatch import call
 from torchlike._core.dispatch.observers import subclassed
 from torchlike._core.tensor.memory_order import apart, restride
 from torchlike._core.tensor.mutation import wholes, write
-from torchlike._core.tensor.tensor import Tensor, carried, carry, fresh, value_of, wrap
+from torchlike._core.tensor.tensor import Tensor, carried, carry, fresh, shape_of, value_of, wrap
 from torchlike._decl.derive import Derived
 from torchlike._executor import fused, immediate, spread
 from torchlike._executor.sparse import LAYER
@@ -58,7 +58,7 @@ def zeros_like(p):
 
 def filled_like(p, number):
     """One number in the shape, dtype, memory order and layout over devices of a parameter."""
-    return as_kind(_kept(tuple(p.shape), number, p.dtype, p), p)
+    return as_kind(_kept(tuple(shape_of(p)), number, p.dtype, p), p)
 
 
 def as_kind(t, p):

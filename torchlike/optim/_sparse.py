@@ -3,9 +3,9 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from torchlike._core.sparse.value import coo_of, layout_name
+from torchlike._core.sparse.value import coo_of, layout_name, value
 from torchlike._core.tensor.mutation import wholes, write
-from torchlike._core.tensor.tensor import Tensor, strided, value_of
+from torchlike._core.tensor.tensor import Tensor, value_of
 from torchlike._executor import fused
 from torchlike._ops.optim_sparse import update_sparse
 
@@ -13,7 +13,7 @@ from torchlike._ops.optim_sparse import update_sparse
 def has_sparse_grad(p: Tensor) -> bool:
     """Whether the gradient of a parameter is sparse."""
     grad = p.grad
-    return grad is not None and grad.layout is not strided
+    return grad is not None and value(grad) is not None
 
 
 @fused.in_turn

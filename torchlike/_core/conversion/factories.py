@@ -110,7 +110,7 @@ def demand_strided(function: str, layout: Any, out: OptTensor = None) -> None:
     if layout is not strided_layout:
         if out is not None:
             raise RuntimeError(f"layout {layout} does not match layout of out parameter ({out.layout})")
-        way = "pad and mask" if layout is jagged else "use .to_sparse()"
+        way = "use torch.nested" if layout is jagged else "use .to_sparse()"
         raise NotImplementedError(f"{function}() is not implemented for layout {layout}; {way}")
 
 

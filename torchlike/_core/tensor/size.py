@@ -9,6 +9,10 @@ from typing import Any, SupportsIndex, overload
 from jax.export import is_symbolic_dim
 
 
+class SymbolicLength:
+    """A length that is not one number, as that of the ragged dimension of nested tensors."""
+
+
 class Size(tuple):
     """A tuple of dimension lengths, with ``numel``.
 
@@ -61,7 +65,7 @@ class Size(tuple):
 
 
 def _length(position: int, n: Any) -> Any:
-    if is_symbolic_dim(n):
+    if is_symbolic_dim(n) or isinstance(n, SymbolicLength):
         return n
     try:
         return int(index(n))

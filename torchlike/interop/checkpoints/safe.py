@@ -19,7 +19,7 @@ import torchlike._utils as _utils
 from torchlike._base.bits import X64
 from torchlike._base.device import device as Device
 from torchlike._core.tensor.size import Size
-from torchlike._core.tensor.tensor import LAYOUTS, Tensor
+from torchlike._core.tensor.tensor import LAYOUTS
 from torchlike.interop.checkpoints.names import STORAGES, their_name
 
 _allowed: list[Any] = []
@@ -89,7 +89,12 @@ class Permitted:
 
 # Functions of modules that take time to import.
 _PACKAGE = __name__.partition(".")[0]
-_LATER = {"distributed.tensor._dtensor.rebuilt", "distributed.device_mesh.remade"}
+_NESTED = "nested._internal.nested_tensor"
+_LATER = {
+    "distributed.tensor._dtensor.rebuilt", "distributed.device_mesh.remade", f"{_NESTED}.NestedTensor",
+    f"{_NESTED}._rebuild_njt",
+}  # fmt: skip
+_DIM_RANGE = "_dynamo.decorators._DimRange"  # what marks of compilers hold: numbers
 
 
 class SafeUnpickler(pickle.Unpickler):
@@ -104,6 +109,8 @@ class SafeUnpickler(pickle.Unpickler):
             return Permitted(_CALLS[full])
         if (later := full.removeprefix("torchlike.").removeprefix("torch.")) in _LATER:
             return Permitted(getattr(importlib.import_module(f"{_PACKAGE}.{later.rpartition('.')[0]}"), name))
+        if later == _DIM_RANGE:
+            return importlib.import_module(f"{_PACKAGE}.{later.rpartition('.')[0]}")._DimRange
         allowed = _allowed_names()
         if full in allowed:
             return allowed[full]
@@ -146,7 +153,8 @@ def _class_of_tensors(*args: Any) -> Any:
 
 def _subclass(make: Any, cls: Any, args: tuple, state: Any) -> Any:
     """A tensor, of another class where the user allows that class."""
-    return _tensor._rebuild_from_type_v2(make, cls if isinstance(cls, type) else Tensor, args, state)
+    made = make(*args)
+    return _tensor._rebuild_from_type_v2(lambda: made, cls if isinstance(cls, type) else type(made), (), state)
 
 
 def get_layout(name: str) -> Any:
