@@ -184,6 +184,39 @@ def some_layers_parallel(rank):
 
 
 @case
+def inputs_in_pieces(rank):
+    """What layers save for backward, cut along a dimension of the mesh meanwhile."""
+    reshard = importlib.import_module(f"{sys.argv[1]}.distributed.tensor.parallel.input_reshard").input_reshard
+    mesh, found = meshes.init_device_mesh("cpu", (d.get_world_size(),)), []
+    for dim in (None, 0, 1, 2, 5):
+        model = tp.parallelize_module(model_of(), mesh, {"0": tp.ColwiseParallel(), "2": tp.RowwiseParallel()})
+        hooks = reshard(model, mesh, dim) is model, len(model._forward_hooks), len(model._forward_pre_hooks)
+        try:
+            nn.functional.mse_loss(model(batch(0)[0]), batch(0)[1]).backward()
+        except (AssertionError, IndexError) as error:
+            found.append((dim, type(error).__name__))
+            continue
+        found.append((dim, hooks, [rounded(p.grad.full_tensor()) for p in model.parameters()]))
+    return found
+
+
+@case
+def wrong_calls(rank):
+    found = []
+    for device_ids, output_device in ((None, 1), ([], "cpu"), ([], None)):
+        try:
+            DDP(model_of(), device_ids=device_ids, output_device=output_device)
+            found.append("")
+        except ValueError as error:
+            found.append(str(error)[:60])
+    try:
+        d.batch_isend_irecv([])
+    except IndexError as error:
+        found.append(type(error).__name__)
+    return found
+
+
+@case
 def states_of_wrapped_models(rank):
     model = DDP(model_of())
     optimizer = t.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)

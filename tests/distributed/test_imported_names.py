@@ -3,6 +3,7 @@
 import argparse
 import importlib
 import os
+import signal
 
 import pytest
 from both import agree
@@ -101,6 +102,15 @@ def parameters(m, t):
     asked = [said(lambda k=k, f=f: f(k)) for k in "abcdef" for f in (given.get_as_bool, given.get_as_int, given.get)]
     wrong = [("", 1, 1), ("c10d", 0, 1), ("c10d", 2, 1)]
     return asked, [said(lambda w=w: m.RendezvousParameters(w[0], "", "", *w[1:])) for w in wrong]
+
+
+def where(m, t):
+    said_of = [said(lambda text=text: m.Std.from_str(text))[0] for text in ("0", "3", "0:1,1:2", "4", "0:x", "", "1,2")]
+    result = m.RunProcsResult(failures={0: 1})
+    mapped = m.to_map(m.Std.OUT, 2), m.to_map({1: m.Std.ALL}, 3)
+    ended = m.SignalException("ended", signal.SIGTERM)
+    package = home(t, "elastic.multiprocessing")
+    return said_of, mapped, result.is_failed(), repr(m.RunProcsResult()), str(ended), ended.sigval, package.Std is m.Std
 
 
 class Handler:
@@ -290,6 +300,10 @@ CALLS = {
         m.macros.substitute(["--r=${local_rank}", "${other}"], "3"),
         said(lambda: m.get_env_variable_or_raise("NO_SUCH")),
     )),
+    "outputs": of("elastic.multiprocessing.api", where),
+    "symmetric memory": of("_symmetric_memory", lambda m, t: (
+        m.is_symm_mem_enabled_for_group(t.distributed.group.WORLD.group_name)
+    )),
     "spec": of("tensor._dtensor_spec", spec_of),
     "along a mesh": of("tensor._collective_utils", along),
     "seeds": of("tensor._random", seeded),
@@ -345,11 +359,16 @@ def test_a_rendezvous_of_the_launcher_is_refused():
     ("checkpoint.quantized_hf_storage", "QuantizedHuggingFaceStorageReader", "HuggingFaceStorageReader"),
     ("fsdp._flat_param", "FlatParameter", "the module's own parameters"),
     ("fsdp._runtime_utils", "_lazy_init", "XLA schedules"),
+    ("elastic.multiprocessing", "start_processes", "elastic_launch"),
+    ("elastic.multiprocessing.api", "DefaultLogsSpecs", "elastic_launch"),
+    ("checkpoint._experimental", "make_async_checkpointer", "async_save"),
+    ("_symmetric_memory", "rendezvous", "collectives of torch.distributed"),
+    ("tensor._ops", "pointwise_strategy", "local_map"),
 ])  # fmt: skip
 def test_what_is_refused_by_name(module, name, way_out):
     made = getattr(home(torchlike, module), name)
     assert not isinstance(torchlike.nn.Parameter(torchlike.ones(1)), made)
-    with pytest.raises(NotImplementedError, match=f"{module}.{name}: not supported.*{way_out}"):
+    with pytest.raises(NotImplementedError, match=f"{module}.{name}: (not supported|there is no).*{way_out}"):
         made()
 
 

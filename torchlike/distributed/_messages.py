@@ -337,7 +337,9 @@ class P2POp:
 
 def batch_isend_irecv(p2p_op_list: list[P2POp]) -> list[Work]:
     """Begin all of these messages; gives their works."""
-    if not p2p_op_list or not all(isinstance(op, P2POp) for op in p2p_op_list):
+    if not p2p_op_list:
+        raise IndexError("batch_isend_irecv(): the list of operations is empty")
+    if not all(isinstance(op, P2POp) for op in p2p_op_list):
         raise ValueError("Invalid ``p2p_op_list``. Each op is expected to be of type ``torch.distributed.P2POp``.")
     works = [op.op(op.tensor, None, op.group, op.tag, op.group_peer) for op in p2p_op_list]
     return [work for work in works if work is not None]

@@ -345,11 +345,11 @@ def _places_of(tensors: list[Tensor], buffers: list[Tensor]) -> set[Any]:
 
 
 def _checked_ids(device_ids: Any, output_device: Any, places: set[Any]) -> list[Any] | None:
-    if not device_ids:
+    if not device_ids and not output_device:  # 0 counts as none, as in PyTorch
         return None
-    if len(device_ids) > 1:
+    if device_ids and len(device_ids) > 1:
         raise ValueError("device_ids can only be None or contain a single element.")
-    if len(places) > 1 or next(iter(places)).type == "cpu":
+    if not device_ids or len(places) > 1 or next(iter(places)).type == "cpu":
         raise ValueError(
             "DistributedDataParallel device_ids and output_device arguments only work with single-device/"
             f"multiple-device GPU modules or CPU modules, but got device_ids {device_ids}, output_device "
