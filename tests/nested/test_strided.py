@@ -2,6 +2,8 @@
 
 import copy
 import pickle
+import subprocess
+import sys
 
 import pytest
 import torch
@@ -11,6 +13,8 @@ from nested_kit import jagged, rows, strided, told
 
 import torchlike
 import torchlike.nn.functional as ours
+
+pytestmark = pytest.mark.filterwarnings("ignore:(The PyTorch API of nested|Nested tensors of layout):UserWarning")
 
 F = {torch: theirs, torchlike: ours}
 
@@ -86,6 +90,50 @@ def test_attention():
         return told(F[t].scaled_dot_product_attention(x, x, x))
 
     agree(attended)
+
+
+def test_layers_of_transformers_in_evaluation():
+    def run(t):
+        t.manual_seed(0)
+        layer = t.nn.TransformerEncoderLayer(8, 2, 16, batch_first=True).double().eval()
+        attention = t.nn.MultiheadAttention(8, 2, batch_first=True).double().eval()
+        x = t.nested.nested_tensor([t.randn(n, 8, dtype=t.float64) for n in (3, 2)], layout=t.strided)
+        with t.no_grad():
+            return told([layer(x), *attention(x, x, x), attention(x, x, x, need_weights=False)[0]])
+
+    agree(run)
+
+
+@pytest.mark.parametrize("layout", ["jagged", "strided"])
+def test_layers_of_transformers_in_training_are_those_of_padded_rows(layout):
+    t = torchlike
+    layer = t.nn.TransformerEncoderLayer(8, 2, 16, batch_first=True, dropout=0.0)
+    given = [t.randn(n, 8) for n in (3, 2)]
+    x = t.nested.nested_tensor(given, layout=getattr(t, layout))
+    layer(x).to_padded_tensor(0.0).sin().sum().backward()
+    grads = [p.grad for p in layer.parameters()]
+    layer.zero_grad()
+    out = layer(x.to_padded_tensor(0.0), src_key_padding_mask=t.tensor([[False] * 3, [False, False, True]]))
+    (out[0].sin().sum() + out[1, :2].sin().sum()).backward()
+    for got, p in zip(grads, layer.parameters(), strict=True):
+        t.testing.assert_close(got, p.grad, atol=1e-5, rtol=1e-4)
+
+
+def test_attention_refuses_what_rows_cannot_be_mixed_with():
+    t = torchlike
+    x, attention = strided(t), t.nn.MultiheadAttention(3, 1, batch_first=True)
+    with pytest.raises(AssertionError, match="must all be nested"):
+        attention(x, t.ones(3, 2, 3), t.ones(3, 2, 3))
+    with pytest.raises(AssertionError, match="batch_first=True"):
+        t.nn.MultiheadAttention(3, 1)(x, x, x)
+    with pytest.raises(RuntimeError, match="no key_padding_mask"):
+        attention(x, x, x, key_padding_mask=t.zeros(3, 4, dtype=t.bool))
+
+
+def test_the_older_layout_warns_once():
+    code = "import torchlike as t; [t.nested.nested_tensor([t.ones(2)]) for _ in range(2)]"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stderr.count("UserWarning: Nested tensors of layout torch.strided are a prototype") == 1
 
 
 def test_text():

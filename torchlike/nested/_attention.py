@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import inspect
 from typing import Any
 
 from torchlike._core.tensor.tensor import Tensor
 from torchlike._functions._install import FUNCTIONS as _F
-from torchlike.nested._base import like
+from torchlike.nested._base import Nested, common, like
 from torchlike.nested._rules import demand_whole, is_jagged, padded, rule, unpadded
 
 
@@ -35,6 +36,31 @@ def _attention(
     if out.dim() == 4:  # tokens lie together, as the layers behind want them
         return like(unpadded(out.transpose(1, 2), query._ragged).transpose(0, 1), query)
     return like(unpadded(out, query._ragged, query._ragged_idx), query)
+
+
+@common("multi_head_attention_forward")
+def _multi_head(func: Any, *args: Any, **kwargs: Any) -> tuple[Any, Tensor | None]:
+    """Of nested tensors [batch, ragged, features]; weights are 0 behind the ends of rows."""
+    given = inspect.signature(func).bind(*args, **kwargs).arguments
+    query, key, value = tensors = [given[name] for name in ("query", "key", "value")]
+    if not all(isinstance(t, Nested) and t.layout is query.layout and t.dim() == 3 for t in tensors):
+        raise AssertionError("MultiheadAttention: query, key and value must all be nested tensors of 3 dimensions")
+    if given.get("key_padding_mask") is not None or given.get("attn_mask") is not None:
+        raise RuntimeError("MultiheadAttention: nested tensors need no key_padding_mask, and take no attn_mask")
+    of_queries, of_keys = [_ends(t) for t in (query, key)]
+    names = ("query", "key", "value")
+    given.update({name: t.to_padded_tensor(0.0).transpose(0, 1) for name, t in zip(names, tensors, strict=True)})
+    out, weights = func(**{**given, "key_padding_mask": of_keys})
+    if weights is not None:
+        behind = of_queries[..., None] if weights.dim() == 3 else of_queries[:, None, :, None]
+        weights = weights.masked_fill(behind, 0.0)
+    return query._rows_of_padded(out.transpose(0, 1)), weights
+
+
+def _ends(t: Any) -> Tensor:
+    """bool [batch, longest]: what lies behind the ends of rows."""
+    lengths = t._row_lengths()
+    return _F["arange"](max(lengths), device=t.device)[None] >= _F["tensor"](lengths, device=t.device)[:, None]
 
 
 def _seen(query: Tensor, key: Tensor, is_causal: bool) -> Tensor:

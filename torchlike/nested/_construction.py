@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from torchlike._base.once import warn_once
 from torchlike._core.conversion.convert import host
 from torchlike._core.tensor.tensor import Tensor, jagged, strided
 from torchlike._functions._install import FUNCTIONS as _F
@@ -79,7 +80,13 @@ def _of_rows(name: str, rows: list[Any], dtype: Any, device: Any, layout: Any) -
     if rows:
         kind, place = dtype or rows[0].dtype, device or rows[0].device
         rows = [row.to(dtype=kind, device=place) for row in rows]
-    return _jagged(rows) if layout is jagged else _strided.of_rows(rows)
+    if layout is jagged:
+        return _jagged(rows)
+    warn_once(
+        "Nested tensors of layout torch.strided are a prototype that PyTorch does not develop further: pass "
+        "layout=torch.jagged, which works with more functions and with torch.compile"
+    )
+    return _strided.of_rows(rows)
 
 
 def _jagged(rows: list[Tensor]) -> Any:

@@ -53,6 +53,13 @@ class StridedNestedTensor(Nested):
         """The tensor [batch, *] of the longest lengths with ``padding`` behind the ends of rows."""
         return padded(self, padding, output_size)
 
+    def _row_lengths(self) -> list[int]:
+        return [shape[0] for shape in self._shapes]
+
+    def _rows_of_padded(self, x: Tensor) -> Any:
+        """The nested tensor with rows of these lengths that ``x`` [batch, longest, *] is with padding."""
+        return of_rows([x[i, : shape[0]] for i, shape in enumerate(self._shapes)])
+
     def _nested_tensor_size(self) -> Tensor:
         """int64 [batch, dims]: the shapes of the rows."""
         return _F["tensor"]([list(shape) for shape in self._shapes])

@@ -11,7 +11,7 @@ from torchlike._tensor import _rebuild_from_type_v2
 from torchlike.nested import _attention, _reductions, _shapes  # noqa: F401 - they register what they hold
 from torchlike.nested._base import Nested, dim_of, lengths_of, like, plain, values_of
 from torchlike.nested._ragged import Ragged, ragged_of
-from torchlike.nested._rules import RULES, padded_to
+from torchlike.nested._rules import RULES, padded_to, unpadded
 
 __all__ = [
     "NestedTensor", "buffer_from_jagged", "nested_view_from_values_offsets", "nested_view_from_values_offsets_lengths",
@@ -55,6 +55,13 @@ class NestedTensor(Nested):
     def to_padded_tensor(self, padding: float, output_size: Any = None) -> Tensor:
         """The tensor [batch, *, longest, *] with ``padding`` behind the ends of rows."""
         return padded_to(self, padding, output_size)
+
+    def _row_lengths(self) -> list[int]:
+        return self._ragged.rows()[1].tolist()
+
+    def _rows_of_padded(self, x: Tensor) -> Any:
+        """The nested tensor of this structure that ``x`` [batch, longest, *] is with padding."""
+        return like(unpadded(x, self._ragged, self._ragged_idx), self)
 
     def _get_max_seqlen(self) -> int:
         return self._ragged.longest

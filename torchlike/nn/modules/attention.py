@@ -106,7 +106,10 @@ class MultiheadAttention(Module):
         is_causal: bool = False,
     ) -> tuple[Tensor, Tensor | None]:  # fmt: skip
         """(result, weights or None); arguments as of ``F.multi_head_attention_forward``."""
-        swap = self.batch_first and query.dim() == 3
+        nested = query.is_nested or key.is_nested or value.is_nested
+        if nested and not self.batch_first:
+            raise AssertionError("MultiheadAttention takes a NestedTensor with batch_first=True only")
+        swap = self.batch_first and not nested and query.dim() == 3
         if swap:
             distinct = {id(x): x for x in (query, key, value)}
             made = {i: x.transpose(1, 0) for i, x in distinct.items()}
