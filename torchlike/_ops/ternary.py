@@ -270,23 +270,20 @@ def _lerp(self, end, weight):
     return widely(mix, self, end, weight)
 
 
-_LERP_ENDS = {
-    "end": lambda grad, weight: grad * conj(weight),
-    "self": lambda grad, weight: grad * (1 - conj(weight)),
-}
+_LERP = {wrt: formula for wrt, (formula, _) in _derivatives.LERP.items()}
 lerp_tensor = pointwise(
     "lerp.Tensor(Tensor self, Tensor end, Tensor weight) -> Tensor",
     out="exact",
     node="LerpBackward1",
     numbers="",
-    vjp=_LERP_ENDS | {"weight": lambda grad, self, end: grad * conj(end - self)},
+    vjp=_LERP,
     saved="end self weight!",
     backward=_derivatives.LERP,
 )(_lerp)
 lerp = pointwise(
     "lerp.Scalar(Tensor self, Tensor end, Scalar weight) -> Tensor",
     numbers="",
-    vjp=_LERP_ENDS,
+    vjp={"end": _LERP["end"], "self": lambda grad, weight: grad * (1 - conj(weight))},
     held="weight:wide:floats",
 )(_lerp)
 
