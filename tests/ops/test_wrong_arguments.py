@@ -2,6 +2,7 @@
 
 import math
 
+import numpy as np
 import pytest
 import torch
 
@@ -251,3 +252,30 @@ def test_another_dtype_is_told_before_one_that_is_not_factored():
 @pytest.mark.parametrize("name", ["linalg.cholesky", "linalg.eigh", "linalg.lu_factor", "linalg.qr", "cholesky"])
 def test_kernels_that_lack_a_dtype(name, dtype):
     agree_error(lambda t: eval(f"t.{name}")(t.eye(2, dtype=getattr(t, dtype))), "(?i)not implemented|expected")
+
+
+@pytest.mark.parametrize("other", ["a", [1], np.ones(2), object()], ids=str)
+def test_a_result_type_is_of_numbers(other):
+    agree_error(lambda t: t.result_type(other, 1), "argument|invalid combination")
+    agree_error(lambda t: t.result_type(t.ones(2), other), "argument|invalid combination")
+    agree_error(lambda t: t.result_type(t.float32, 1), "argument|invalid combination")
+
+
+@pytest.mark.parametrize("number", [np.float32(1), np.int64(1), np.float64(2), np.bool_(True)], ids=repr)
+def test_a_result_type_of_numpy_numbers(number):
+    results = [[str(t.result_type(number, 1)), str(t.result_type(t.ones(2), number))] for t in (torchlike, torch)]
+    assert results[0] == results[1]
+
+
+@pytest.mark.parametrize("layout", ["strided", 1])
+def test_a_layout_is_no_name(layout):
+    agree_error(lambda t: t.zeros(2, layout=layout), "layout")
+    agree_error(lambda t: t.ones_like(t.ones(2), layout=layout), "layout")
+
+
+def test_a_base_is_a_number():
+    agree_error(lambda t: t.logspace(0, 1, 2, base="a"), "base")
+
+
+def test_rows_of_batches_are_demanded():
+    agree_error(lambda t: t.nn.functional.batch_norm(t.ones(3), None, None, training=True), "batch_norm|out of range")

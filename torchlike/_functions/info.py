@@ -8,6 +8,7 @@ from torchlike._base.deterministic import determinism
 from torchlike._base.dtypes import int64
 from torchlike._core.conversion.factories import tensor
 from torchlike._core.overrides import torch_function as core
+from torchlike._core.tensor.arguments import as_number
 from torchlike._core.tensor.tensor import Tensor
 from torchlike._functions._install import function
 
@@ -65,7 +66,7 @@ def _assert(condition, message):
 def _operand(x):
     if isinstance(x, Tensor):
         return x.dtype, 0 if x.ndim else 1
-    return promotion.number_dtype(x), 2
+    return promotion.number_dtype(as_number("result_type", "other", x)), 2
 
 
 _PAIRS = (("tensor", "other"), ("scalar", "tensor"), ("scalar1", "scalar2"))

@@ -104,7 +104,7 @@ def _check_channels(name, x, **vectors):
             count = math.prod(v.shape)
             raise RuntimeError(f"{what} should contain {channels} elements not {count} (in {name})")
     if x.ndim < 2 and x.size:
-        raise RuntimeError(f"{name}: expected an input [N, C, ...] of at least 2-D, but got size {list(x.shape)}")
+        raise IndexError(f"{name}: expected an input [N, C, ...] of at least 2-D, but got size {list(x.shape)}")
 
 
 def _refuse_gradient(name):

@@ -41,6 +41,7 @@ from torchlike._core.tensor.memory_format import formatted
 from torchlike._core.tensor.memory_order import restride
 from torchlike._core.tensor.tensor import (
     MemoryFormat,
+    MemoryLayout,
     Tensor,
     fresh,
     jagged,
@@ -108,6 +109,8 @@ def _device(device: DeviceLike) -> Device | None:
 def demand_strided(function: str, layout: Any, out: OptTensor = None) -> None:
     """Refuse another layout than ``torch.strided`` for a function that makes strided tensors only."""
     if layout is not strided_layout:
+        if layout.__class__ is not MemoryLayout:
+            raise TypeError(f"{function}(): argument 'layout' must be torch.layout, not {type(layout).__name__}")
         if out is not None:
             raise RuntimeError(f"layout {layout} does not match layout of out parameter ({out.layout})")
         way = "use torch.nested" if layout is jagged else "use .to_sparse()"
@@ -525,13 +528,14 @@ def logspace(start: Any, end: Any, steps: int, base: float = 10.0, *, out: OptTe
        layout: OptLayout = None, device: DeviceLike = None, pin_memory: bool = False,
        requires_grad: bool = False) -> Tensor:  # fmt: skip
     """``base`` to the powers of ``linspace(start, end, steps)``."""
+    base = arguments.as_float("logspace", "base", base)
     if layout is not None:
         demand_strided("logspace", layout, out)
     if state.dispatch_modes and out is None:
         name = overload("logspace", start, end)
         return made(name, start, end, steps, base, dtype=dtype, device=device, requires_grad=requires_grad)
     if _unread(start, end) and out is None:
-        return _traced_ramp("logspace", start, end, steps, dtype, requires_grad, float(base))
+        return _traced_ramp("logspace", start, end, steps, dtype, requires_grad, base)
     first, last, steps, kind = _endpoints("logspace", start, end, steps, dtype, out)
     return _filled(logspace_values(first, last, steps, base, kind), dtype, device, requires_grad, out)
 
