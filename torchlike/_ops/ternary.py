@@ -1,5 +1,7 @@
 """Functions of three tensors, element by element: selection, clamping, interpolation."""
 
+from typing import Any
+
 import jax.numpy as jnp
 import numpy as np
 
@@ -270,7 +272,7 @@ def _lerp(self, end, weight):
     return widely(mix, self, end, weight)
 
 
-_LERP = {wrt: formula for wrt, (formula, _) in _derivatives.LERP.items()}
+_LERP: dict[str, Any] = {wrt: formula for wrt, (formula, _) in _derivatives.LERP.items()}
 lerp_tensor = pointwise(
     "lerp.Tensor(Tensor self, Tensor end, Tensor weight) -> Tensor",
     out="exact",

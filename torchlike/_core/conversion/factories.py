@@ -39,15 +39,7 @@ from torchlike._core.dispatch.view_calls import call_view
 from torchlike._core.tensor import arguments
 from torchlike._core.tensor.memory_format import formatted
 from torchlike._core.tensor.memory_order import restride
-from torchlike._core.tensor.tensor import (
-    MemoryFormat,
-    MemoryLayout,
-    Tensor,
-    fresh,
-    jagged,
-    preserve_format,
-    value_of,
-)
+from torchlike._core.tensor.tensor import MemoryFormat, MemoryLayout, Tensor, fresh, jagged, preserve_format, value_of
 from torchlike._core.tensor.tensor import strided as strided_layout
 from torchlike._executor import immediate
 from torchlike._executor.kernels import jit
