@@ -17,6 +17,7 @@ JOBS = {
     "cold": ["programs", "kernels"],
     "growth": ["recorded", "immediate", "others", "layers"],
     "sharding": ["data", "fully", "tensor", "compiling"],
+    "curves": ["data", "ddp", "fully", "fsdp", "tensor", "both", "fully_spanning", "both_spanning"],
     "memory": ["chain"],
     "remat": ["perceptrons", "transformer"],
     "baseline": ["cnn", "gpt"],

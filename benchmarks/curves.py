@@ -1,7 +1,10 @@
-"""Loss curves of one GPT on one device and on eight, in the ways to use them: ``python benchmarks/curves.py [STEPS]``.
+"""Loss curves of one GPT on one device and on eight, in the ways to use them.
 
-Prints for each layout, eagerly and compiled, the largest difference of a loss from that of one device, over it. The
-devices are made of the CPU, the numbers the same for all, the batch that of all devices together.
+    python benchmarks/curves.py [--only NAME ...] [--quick]
+
+Each layout has a row for eager steps and one for compiled ones: the largest difference of a loss from that of one
+device, over it, in units of what rounding may make of it. The devices are made of the CPU, the numbers the same for
+all, the batch that of all devices together.
 """
 
 import json
@@ -11,41 +14,45 @@ import subprocess
 import sys
 
 import _programs as programs
+from _jobs import JOBS
+from _rows import Row, command
 
 import torchlike
 
 BATCH, SIZES = 16, {"layers": 2, "width": 64, "heads": 4, "length": 32}
-# of each layout: processes, devices of each
+STEPS, FEW, ROUNDING = 12, 2, 1e-6
+ONE = "one device"
+# of each layout: its name in a table, processes, devices of each
 LAYOUTS = {
-    "one device": (1, 1),
-    "data over 8 devices": (1, 8),
-    "DistributedDataParallel, 8 processes": (8, 1),
-    "fully_shard over 8 devices": (1, 8),
-    "FullyShardedDataParallel over 8 devices": (1, 8),
-    "tensor parallel 2x4": (1, 8),
-    "tensor parallel 4, fully_shard 2": (1, 8),
-    "fully_shard, 2 processes x 4 devices": (2, 4),
-    "tensor parallel 4, fully_shard 2, 2 processes x 4 devices": (2, 4),
+    ONE: (ONE, 1, 1),
+    "data": ("data over 8 devices", 1, 8),
+    "ddp": ("DistributedDataParallel, 8 processes", 8, 1),
+    "fully": ("fully_shard over 8 devices", 1, 8),
+    "fsdp": ("FullyShardedDataParallel over 8 devices", 1, 8),
+    "tensor": ("tensor parallel 2x4", 1, 8),
+    "both": ("tensor parallel 4, fully_shard 2", 1, 8),
+    "fully_spanning": ("fully_shard, 2 processes x 4 devices", 2, 4),
+    "both_spanning": ("tensor parallel 4, fully_shard 2, 2 processes x 4 devices", 2, 4),
 }
 
 
 def laid_out(t, model, name):
     """The model, and what cuts a batch."""
     same = lambda x: x  # noqa: E731
-    if name == "one device":
+    if name == ONE:
         return model, same
-    if name.startswith("Distributed"):
+    if name == "ddp":
         return t.nn.parallel.DistributedDataParallel(model), same
-    if name.startswith("data"):
+    if name == "data":
         mesh = t.sharding.make_mesh(dp=8)
         return t.distribute(model, mesh, lambda name, p: ()), lambda x: x.shard(mesh, "dp")
-    if name.startswith("Fully"):
+    if name == "fsdp":
         return t.distributed.fsdp.FullyShardedDataParallel(model, use_orig_params=True), same
-    if name.startswith("tensor parallel 2x4"):
+    if name == "tensor":
         mesh = t.sharding.make_mesh(dp=2, tp=4)
         rules = {"qkv|up|head": "tp", r"(out|down)\.weight": (None, "tp")}
         return t.distribute(model, mesh, rules), lambda x: x.shard(mesh, "dp")
-    return fully(t, model, name.startswith("tensor")), same
+    return fully(t, model, name.startswith("both")), same
 
 
 def fully(t, model, with_tensors):
@@ -64,8 +71,6 @@ def fully(t, model, with_tensors):
 
 def losses(t, name, compiled, steps):
     rank, size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
-    if size > 1:
-        t.distributed.init_process_group("gloo")
     t.manual_seed(0)
     model, cut = laid_out(t, programs.gpt(t, **SIZES), name)
     optimizer = t.optim.AdamW(model.parameters(), lr=3e-3)
@@ -88,17 +93,20 @@ def losses(t, name, compiled, steps):
     return found
 
 
-def worker(name, compiled, steps):
-    found = losses(torchlike, name, compiled, steps)
+def worker(name, steps):
+    """Print the losses of eager steps and of compiled ones; of one device those of eager ones."""
+    if int(os.environ["WORLD_SIZE"]) > 1:
+        torchlike.distributed.init_process_group("gloo")
+    found = [losses(torchlike, name, compiled, steps) for compiled in (False, True)[: 1 + (name != ONE)]]
     if os.environ["RANK"] == "0":
         print(json.dumps(found), flush=True)
     if torchlike.distributed.is_initialized():
         torchlike.distributed.destroy_process_group()
 
 
-def curve(name, compiled, steps):
-    """The losses in processes of their own."""
-    size, devices = LAYOUTS[name]
+def curves(name, steps):
+    """The losses, eager and compiled, in processes of their own."""
+    _, size, devices = LAYOUTS[name]
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
@@ -106,7 +114,7 @@ def curve(name, compiled, steps):
         "XLA_FLAGS": f"{os.environ.get('XLA_FLAGS', '')} --xla_force_host_platform_device_count={devices}",
         "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "WORLD_SIZE": str(size), "JAX_PLATFORMS": "cpu",
     }  # fmt: skip
-    call = [sys.executable, __file__, "worker", name, "compiled" * compiled, str(steps)]
+    call = [sys.executable, __file__, "worker", name, str(steps)]
     ranks = [
         subprocess.Popen(call, env={**os.environ, **shared, "RANK": str(rank)}, stdout=subprocess.PIPE, text=True)
         for rank in range(size)
@@ -117,18 +125,20 @@ def curve(name, compiled, steps):
     return json.loads(outs[0].splitlines()[-1])
 
 
-def main():
-    steps = int(sys.argv[1]) if len(sys.argv) > 1 else 20
-    one = curve("one device", False, steps)
-    print(f"{steps} steps, losses {one[0]:.4f} to {one[-1]:.4f}", flush=True)
-    for name in LAYOUTS:
-        found = [curve(name, compiled, steps) for compiled in (False, True)]
-        apart = [max(abs(a - b) / b for a, b in zip(curve_, one, strict=True)) for curve_ in found]
-        print(f"{name:60} eager {apart[0]:.1e} compiled {apart[1]:.1e}", flush=True)
+def measure(name, quick=False):
+    """The rows of one layout."""
+    steps = FEW if quick else STEPS
+    one, *_ = curves(ONE, steps)
+    rows = []
+    for kind, found in zip(("eager", "compiled"), curves(name, steps), strict=True):
+        apart = max(abs(a - b) / b for a, b in zip(found, one, strict=True))
+        title, note = f"{LAYOUTS[name][0]}, {kind}", f"{steps} steps, {one[0]:.4f} to {one[-1]:.4f}"
+        rows.append(Row("losses", title, ONE, ROUNDING, "of a loss", apart / ROUNDING, 1.0, note))
+    return rows
 
 
 if __name__ == "__main__":
     if sys.argv[1:2] == ["worker"]:
-        worker(sys.argv[2], bool(sys.argv[3]), int(sys.argv[4]))
+        worker(sys.argv[2], int(sys.argv[3]))
     else:
-        main()
+        command(__doc__, JOBS["curves"], measure)

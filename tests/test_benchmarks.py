@@ -129,6 +129,16 @@ def test_a_sharded_step_agrees_with_the_hand_written_and_is_measured(load):
     assert time.against == counted.against == "hand-written JAX" and part.ratio < 1.1
 
 
+def test_losses_over_eight_devices_are_those_of_one(load):
+    rows = load("curves").measure("tensor", quick=True)
+    assert [row.program for row in rows] == ["tensor parallel 2x4, eager", "tensor parallel 2x4, compiled"]
+    assert all(row.ratio <= 1 for row in rows), [row.note for row in rows]
+
+
+def test_every_layout_has_a_curve(load):
+    assert [*load("curves").LAYOUTS][1:] == load("_jobs").JOBS["curves"]
+
+
 def test_the_machine_and_the_names_of_jobs(load):
     report = load("report")
     assert f"jax {importlib.metadata.version('jax')}" in report.machine()
