@@ -571,3 +571,17 @@ def test_a_generator_makes_inference_tensors_only_inside(t):
 
     steps = g()
     return kind(next(steps)), kind(t.ones(1)), kind(next(steps)), kind(t.ones(1))
+
+
+def detached(t):
+    """Inference mode keeps histories."""
+    x, y = leaf(t), leaf(t) * 2
+    view = y[0]
+    with t.inference_mode():
+        for u in (x, y, view):
+            u.detach_()
+    return [(u.requires_grad, u.is_leaf) for u in (x, y, view)]
+
+
+def test_detaching_in_inference_mode():
+    agree(detached)

@@ -110,3 +110,37 @@ def test_a_copy_for_a_reshape_says_its_memory_format():
         return seen
 
     agree(calls)
+
+
+# -- inference tensors and inference mode ------------------------------------------------------------------
+
+DERIVED = {
+    "grad": lambda t, c, x: t.func.grad(lambda a: (a * c).sum())(x),
+    "grad twice": lambda t, c, x: t.func.grad(lambda a: t.func.grad(lambda b: (b**3 * c).sum())(a).sum())(x),
+    "vjp": lambda t, c, x: t.func.vjp(lambda a: a * c, x)[1](x)[0],
+    "jvp": lambda t, c, x: t.func.jvp(lambda a: a * c, (x,), (x,))[1],
+    "jacrev": lambda t, c, x: t.func.jacrev(lambda a: (a * c).sin())(x),
+    "hessian": lambda t, c, x: t.func.hessian(lambda a: (a * c).sin().sum())(x),
+    "in place": lambda t, c, x: t.func.grad(lambda a: a.clone().mul_(c).sum())(x),
+    "a view": lambda t, c, x: t.func.grad(lambda a: (a[0] * c[0]).sum())(x),
+    "vmap of grad": lambda t, c, x: t.vmap(t.func.grad(lambda a: (a * a * c).sum()))(x),
+    "modes inside": lambda t, c, x: t.func.grad(lambda a: (a * t.is_inference_mode_enabled()).sum())(x),
+}
+
+
+@pytest.mark.parametrize("inside", [False, True], ids=["outside", "inside"])
+@pytest.mark.parametrize("label", DERIVED)
+def test_inference_tensors_are_constants_of_derivatives(label, inside):
+    """They may be saved, and what is made there is no inference tensor, in inference mode either."""
+
+    def run(t):
+        with t.inference_mode():
+            c = t.tensor([0.5, 2.0])
+        found = []
+        for x in (t.tensor([1.0, -3.0]), c):
+            with t.inference_mode(inside):
+                y = DERIVED[label](t, c, x)
+            found += [y, y.is_inference()]
+        return found
+
+    agree(run)

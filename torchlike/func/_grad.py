@@ -15,7 +15,7 @@ from torchlike._core.tensor.tensor import Tensor, preserve_format
 from torchlike._executor.level import mapped
 from torchlike._functions.like import zeros_like
 from torchlike._transforms.levels.grad import GradLevel
-from torchlike._transforms.levels.levels import level_below
+from torchlike._transforms.levels.levels import leave_inference, level_below, resume_inference
 from torchlike.func._arguments import made, selected
 from torchlike.utils._pytree import tree_flatten, tree_map, tree_unflatten
 
@@ -221,9 +221,13 @@ def _pulled(level, roots, seeds, edges, arguments, keep, create) -> list[Tensor]
         create = bool(state.grad)
     create = create and (level.tracks or any(nodes.requires_grad(s) for _, s in used if isinstance(s, Tensor)))
     found: Any = [None] * len(edges)
-    if used and edges:
-        found = gradients([r for r, _ in used], edges, [s for _, s in used], keep, create, True)
-    return [_zeros(x) if g is None else g for g, x in zip(found, arguments, strict=True)]
+    inference = leave_inference()
+    try:
+        if used and edges:
+            found = gradients([r for r, _ in used], edges, [s for _, s in used], keep, create, True)
+        return [_zeros(x) if g is None else g for g, x in zip(found, arguments, strict=True)]
+    finally:
+        resume_inference(inference)
 
 
 @unseen

@@ -187,7 +187,9 @@ _IN_TRANSFORM = (
 
 
 def detach_(t: Tensor) -> Tensor:
-    """Cut the tensor from its history, in place."""
+    """Cut the tensor from its history, in place; in inference mode, which keeps histories, nothing."""
+    if state.inference:
+        return t
     if t._diff is not None or isinstance(t._storage.form, LevelValue):
         raise RuntimeError(
             "Can't detach views in-place. Use detach() instead. If you are using DistributedDataParallel (DDP) "

@@ -28,14 +28,14 @@ from torchlike._core.dispatch.view_calls import VIEW, call_view, tie
 from torchlike._core.overrides.torch_function import unseen
 from torchlike._core.tensor.mutation import become, bump, store
 from torchlike._core.tensor.shared_memory import Shared
-from torchlike._core.tensor.storage import Storage
+from torchlike._core.tensor.storage import UNTRACKED, Storage
 from torchlike._core.tensor.tensor import Tensor, alias, stopped, value_of, versioned, wrap
 from torchlike._core.tensor.views import View, followed_by_jax, reader
 from torchlike._executor.level import LevelValue
 from torchlike._ops import shape as shapes
 from torchlike._ops import view as views
 from torchlike._transforms.levels.jvp import JvpLevel
-from torchlike._transforms.levels.levels import Level, captured, level_below
+from torchlike._transforms.levels.levels import Level, captured, leave_inference, level_below, resume_inference
 from torchlike._transforms.levels.vmap import VmapLevel
 
 if TYPE_CHECKING:
@@ -85,6 +85,7 @@ class GradLevel(Level):
         if state.pack is not None:
             raise RuntimeError(_NO_HOOKS)
         super().__enter__()
+        self._inference = leave_inference()
         state.grad = True
         state.pack_refused = IGNORED if self.forward and state.pack_refused is None else _NO_HOOKS
         return self
@@ -92,6 +93,7 @@ class GradLevel(Level):
     def __exit__(self, *exc: object) -> None:
         state.grad, state.pack_refused = self.before, self._pack_refused
         super().__exit__(*exc)
+        resume_inference(self._inference)
         self.dead = True
 
     # -- tensors of this level and of the one below ---------------------------------------------------
@@ -197,6 +199,9 @@ class GradLevel(Level):
     # -- calls ---------------------------------------------------------------------------------------
     def handle(self, made: Call) -> Any:
         op, form, inputs, static = made
+        if form.fresh or form.writes:
+            inputs = self.without_inference(inputs, form.writes)
+            made = made if inputs is made.inputs else made._replace(inputs=inputs)
         if form.writes:
             return self.inplace(made)
         if self.map is not None and form is NEW and state.active == LEVELS:
@@ -211,6 +216,13 @@ class GradLevel(Level):
         lowered = tuple([self.lower(x) for x in inputs])
         out = self.run_below(form.run, op, lowered, static)
         return self.recorded(op, tuple([self.constant(x) for x in inputs]), static, out)
+
+    def without_inference(self, inputs: tuple[Any, ...], first: int) -> tuple[Any, ...]:
+        """The inputs from ``first`` on, inference tensors from outside as constants of this level."""
+        if not any([isinstance(x, Tensor) and x._vc is UNTRACKED for x in inputs[first:]]):
+            return inputs
+        own = [self.lift(x) if isinstance(x, Tensor) and x._vc is UNTRACKED else x for x in inputs[first:]]
+        return (*inputs[:first], *own)
 
     def simply_lowered(self, inputs: Iterable[Any]) -> tuple[Any, ...] | None:
         """What the inputs stand for, where that is known and none has a history but this level's; None otherwise."""

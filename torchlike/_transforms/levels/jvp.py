@@ -29,7 +29,7 @@ from torchlike._executor import immediate
 from torchlike._ops import arithmetic
 from torchlike._ops import shape as shapes
 from torchlike._ops import view as views
-from torchlike._transforms.levels.levels import Level, captured, level_below
+from torchlike._transforms.levels.levels import Level, captured, leave_inference, level_below, resume_inference
 from torchlike._transforms.levels.vmap import alike, levels_of
 
 if TYPE_CHECKING:
@@ -64,11 +64,14 @@ class JvpLevel(Level):
         self._enabled = self.thread.enabled
         if self.functional:  # what is switched off outside is so for the levels outside
             self.thread.enabled = True
+            self._inference = leave_inference()
         return super().__enter__()
 
     def __exit__(self, *exc: object) -> None:
         self.thread.enabled = self._enabled
         super().__exit__(*exc)
+        if self.functional:
+            resume_inference(self._inference)
 
     def handle(self, made: Call) -> Any:
         if not self.functional:

@@ -11,7 +11,7 @@ import contextlib
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Self
 
-from torchlike._base.state import AUTOCAST, LEVELS, state
+from torchlike._base.state import AUTOCAST, INFERENCE, LEVELS, state
 from torchlike._core.dispatch.layers import AUTOCAST as CASTS
 from torchlike._core.dispatch.layers import TRANSFORMS
 
@@ -86,6 +86,20 @@ class Level:
 
     def __exit__(self, *exc: object) -> None:
         set_levels(*self._before)
+
+
+def leave_inference() -> tuple[bool, int]:
+    """Make normal tensors from here on, also in inference mode: what a derivative is taken of has to be followed."""
+    before = state.inference, state.active & INFERENCE
+    state.inference = False
+    state.active &= ~INFERENCE
+    return before
+
+
+def resume_inference(before: tuple[bool, int]) -> None:
+    """What :func:`leave_inference` has left."""
+    state.inference = before[0]
+    state.active |= before[1]
 
 
 def current_depth() -> int:
