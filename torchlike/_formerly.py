@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NoReturn
 
+from torchlike._base.frames import warn
 from torchlike._core.tensor.tensor import Tensor
 from torchlike._functions._install import FUNCTIONS as _F
 from torchlike.interop.root_names import FORMERLY as _NAMES
@@ -44,6 +45,11 @@ def dsmm(input: Tensor, mat2: Tensor) -> Tensor:
 def is_vulkan_available() -> bool:
     """False: jax does not compute by Vulkan."""
     return False
+
+
+def set_vital(vital: str, attr: str, value: str) -> None:
+    """Accepted with a warning: PyTorch reports vital signs of programs no longer."""
+    warn("'set_vital' is deprecated, please do not call")
 
 
 def set_flush_denormal(mode: bool) -> bool:

@@ -161,3 +161,79 @@ def test_pinning_without_an_accelerator_warns():
         return [warned(lambda: list(loader), "pin_memory") for _ in range(2)]
 
     agree(f)
+
+
+def stream(t, n):
+    class Stream(t.utils.data.IterableDataset):
+        def __iter__(self):
+            return iter(range(n))
+
+    return Stream()
+
+
+def fetched(t, dataset, batches, drop_last=False):
+    """What a fetcher gives until it ends, and what it says of itself."""
+    kind = t.utils.data.dataloader._DatasetKind
+    own = kind.Iterable if isinstance(dataset, t.utils.data.IterableDataset) else kind.Map
+    fetcher, found = kind.create_fetcher(own, dataset, batches, list if batches else str, drop_last), []
+    try:
+        for i in range(3):
+            found.append((fetcher.fetch([2 * i, 2 * i + 1] if batches else i), getattr(fetcher, "ended", None)))
+    except StopIteration:
+        found.append("end")
+    return found, fetcher.auto_collation, fetcher.drop_last
+
+
+def derived(t):
+    """A loader whose iterators count, as packages derive them from PyTorch's."""
+    base = t.utils.data.dataloader._BaseDataLoaderIter
+    kind = t.utils.data.dataloader._DatasetKind
+
+    class Counting(base):
+        def __init__(self, loader):
+            super().__init__(loader)
+            self.fetcher = kind.create_fetcher(
+                self._dataset_kind, self._dataset, self._auto_collation, self._collate_fn, self._drop_last
+            )
+
+        def _next_data(self):
+            return self._next_index(), self.fetcher.fetch([0, 1])
+
+    class Loader(t.utils.data.DataLoader):
+        def _get_iterator(self):
+            self.check_worker_number_rationality()
+            return Counting(self)
+
+    loader = Loader([5, 6, 7], batch_size=2, collate_fn=list)
+    it = iter(loader)
+    first, count = next(it), it._num_yielded
+    it._reset(loader)
+    said = it._shared_seed, it._pg, it._pin_memory, it._pin_memory_device, it._world_size, it._rank, it._profile_name
+    return first, count, list(it), said
+
+
+FOR_OTHERS = {
+    "batches": lambda t: fetched(t, [1, 2, 3, 4, 5, 6], True)[0][0][0],
+    "batches of a stream": lambda t: fetched(t, stream(t, 3), True),
+    "without the last": lambda t: fetched(t, stream(t, 3), True, True),
+    "samples of a stream": lambda t: fetched(t, stream(t, 2), False),
+    "derived": derived,
+    "messages": lambda t: [
+        str(t.utils.data._utils.worker._IterableDatasetStopIteration(3)),
+        str(t.utils.data._utils.worker._ResumeIteration()),
+        t.utils.data._utils.worker.ManagerWatchdog().is_alive(),
+        t.utils.data._utils.HAS_NUMPY,
+        t.utils.data._utils.python_exit_status,
+    ],
+    "pinned": lambda t: t.utils.data._utils.pin_memory.pin_memory({"a": [1, "x", (b"y", None)]}),
+}
+
+
+@pytest.mark.parametrize("name", FOR_OTHERS)
+def test_parts_that_other_loaders_are_made_of(name):
+    agree(FOR_OTHERS[name])
+
+
+def test_a_deprecated_vital_sign():
+    with pytest.warns(UserWarning, match="'set_vital' is deprecated"):
+        assert torchlike.set_vital("Dataloader", "enabled", "True") is None

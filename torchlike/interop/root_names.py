@@ -9,7 +9,8 @@ CHECKS = (
 )  # fmt: skip
 FORMERLY = (
     "dsmm", "eig", "has_lapack", "has_mkl", "has_openmp", "has_spectral", "is_vulkan_available",
-    "lstsq", "matrix_rank", "set_flush_denormal", "solve", "symeig", "to_dlpack",
+    "lstsq", "matrix_rank", "set_flush_denormal", "set_vital", "solve", "symeig",
+    "to_dlpack",
 )  # fmt: skip
 STORAGES = (
     "BFloat16Storage", "BoolStorage", "ByteStorage", "CharStorage", "ComplexDoubleStorage", "ComplexFloatStorage",

@@ -33,6 +33,7 @@ __all__ = ["DataLoader", "default_collate", "default_convert", "get_worker_info"
 
 T_co = TypeVar("T_co", covariant=True)
 _collate_fn_t = Callable[[list], Any]
+_worker_init_fn_t = Callable[[int], None]
 _FROZEN = {"batch_size", "batch_sampler", "sampler", "drop_last", "dataset", "persistent_workers"}
 
 
@@ -154,15 +155,21 @@ class DataLoader(Generic[T_co]):
         return self.batch_sampler if self._auto_collation else self.sampler
 
     def __iter__(self) -> "_BaseDataLoaderIter":
-        if self.num_workers == 0:
-            return _SingleProcessDataLoaderIter(self)
-        if not self.persistent_workers:
-            return _MultiProcessingDataLoaderIter(self)
-        if self._iterator is None or self._iterator._pool.closed:
-            self._iterator = _MultiProcessingDataLoaderIter(self)
+        if self.num_workers == 0 or not self.persistent_workers:
+            return self._get_iterator()
+        kept = self._iterator
+        if kept is None or kept._pool.closed:
+            self._iterator = kept = _MultiProcessingDataLoaderIter(self)
         else:
-            self._iterator._reset(self)
-        return self._iterator
+            kept._reset(self)
+        return kept
+
+    def _get_iterator(self) -> "_BaseDataLoaderIter":
+        return (_MultiProcessingDataLoaderIter if self.num_workers else _SingleProcessDataLoaderIter)(self)
+
+    def check_worker_number_rationality(self) -> None:
+        """Warn about more workers than there are cores for."""
+        _check_number(self.num_workers, 3)
 
     def __len__(self) -> int:
         if self._dataset_kind == _DatasetKind.Map:
@@ -195,10 +202,10 @@ def _check_workers(num_workers, timeout, prefetch_factor, persistent_workers, co
     if prefetch_factor is not None and prefetch_factor < 0:
         raise ValueError("prefetch_factor option should be non-negative")
     _check_context(context)
-    _check_number(num_workers)
+    _check_number(num_workers, 4)
 
 
-def _check_number(num_workers: int) -> None:
+def _check_number(num_workers: int, stacklevel: int) -> None:
     """Warn about more workers than there are cores for."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     if cores is not None and num_workers > cores:
@@ -207,7 +214,7 @@ def _check_number(num_workers: int) -> None:
             f"in current system is {cores}, which is smaller than what this DataLoader is going to create. Please be "
             "aware that excessive worker creation might get DataLoader running slow or even freeze, lower the worker "
             "number to avoid potential slowness/freeze if necessary.",
-            stacklevel=4,
+            stacklevel=stacklevel,
         )
 
 
@@ -256,12 +263,27 @@ class _BaseDataLoaderIter:
         self._timeout = loader.timeout
         self._in_order = loader.in_order
         self._index_sampler = loader._index_sampler
+        self._shared_seed: int | None = None
+        self._pg = self._pin_memory_device = None
+        _BaseDataLoaderIter._reset(self, loader)
+        # What loaders that others derive from this read.
+        self._dataset_kind, self._auto_collation = loader._dataset_kind, loader._auto_collation
+        self._drop_last, self._collate_fn = loader.drop_last, loader.collate_fn
+        self._pin_memory = loader.pin_memory and any(map(local_devices, ("gpu", "tpu")))
+        self._world_size, self._rank = _place() if isinstance(self._dataset, IterDataPipe) else (1, 0)
+        self._profile_name = f"enumerate(DataLoader)#{type(self).__name__}.__next__"
+        self._base_seed = Order(loader.generator).seed()  # drawn without workers too, as in PyTorch
+
+    def _reset(self, loader: DataLoader, first_iter: bool = False) -> None:
+        """Start over."""
         self._sampler_iter = iter(self._index_sampler)
         self._num_yielded = 0
-        self._promised = loader._IterableDataset_len_called
+        self._IterableDataset_len_called = loader._IterableDataset_len_called
         if isinstance(self._dataset, IterDataPipe):
-            seed_shufflers(self._dataset, loader.generator)
-        self._base_seed = Order(loader.generator).seed()  # drawn without workers too, as in PyTorch
+            self._shared_seed = seed_shufflers(self._dataset, loader.generator)
+
+    def _next_index(self) -> Any:
+        return next(self._sampler_iter)
 
     def _next_data(self) -> Any:
         raise NotImplementedError
@@ -272,13 +294,13 @@ class _BaseDataLoaderIter:
     def __next__(self) -> Any:
         data = self._next_data()
         self._num_yielded += 1
-        if self._promised is not None and self._num_yielded > self._promised:
+        if self._IterableDataset_len_called is not None and self._num_yielded > self._IterableDataset_len_called:
             workers = (
                 "For multiprocessing data-loading, this is what comes of workers that each give the whole stream: let "
                 "each give a part of it, by torch.utils.data.get_worker_info()."
             )
             warnings.warn(
-                f"Length of IterableDataset {self._dataset} was reported to be {self._promised}"
+                f"Length of IterableDataset {self._dataset} was reported to be {self._IterableDataset_len_called}"
                 f"(when accessing len(dataloader)), but {self._num_yielded} samples have been fetched. "
                 + (workers if self._num_workers > 0 else ""),
                 stacklevel=2,
@@ -295,13 +317,13 @@ def _place() -> tuple[int, int]:
     return (1, 0) if alone else (distributed.get_world_size(), distributed.get_rank())
 
 
-def _divided(init: Callable | None, processes: int, rank: int, worker: int) -> None:
+def _sharding_worker_init_fn(worker_init_fn: Callable | None, world_size: int, rank_id: int, worker_id: int) -> None:
     """What a worker does first with a pipe: it takes its part of the items."""
     info = get_worker_info()
     assert info is not None
-    apply_sharding(info.dataset, info.num_workers * processes, worker * processes + rank)
-    if init is not None:
-        init(worker)
+    apply_sharding(info.dataset, info.num_workers * world_size, worker_id * world_size + rank_id)
+    if worker_init_fn is not None:
+        worker_init_fn(worker_id)
 
 
 class _SingleProcessDataLoaderIter(_BaseDataLoaderIter):
@@ -330,7 +352,7 @@ class _MultiProcessingDataLoaderIter(_BaseDataLoaderIter):
         options = (loader.dataset, loader._dataset_kind, loader._auto_collation, loader.collate_fn, loader.drop_last)
         init = loader.worker_init_fn
         if isinstance(loader.dataset, IterDataPipe):
-            init = functools.partial(_divided, init, *_place())
+            init = functools.partial(_sharding_worker_init_fn, init, *_place())
             pass_seed(loader.generator)  # PyTorch draws one more, and leaves it
         plan = Plan(*options, init, self._base_seed, loader.num_workers)
         self._pool = Pool(context_of(loader.multiprocessing_context), plan)
@@ -342,14 +364,11 @@ class _MultiProcessingDataLoaderIter(_BaseDataLoaderIter):
         """End the workers, as happens when this is dropped."""
         self._pool.close()
 
-    def _reset(self, loader: DataLoader) -> None:
+    def _reset(self, loader: DataLoader, first_iter: bool = False) -> None:
         """Start over with the workers that there are."""
-        self._sampler_iter = iter(self._index_sampler)
-        self._num_yielded = 0
-        self._promised = loader._IterableDataset_len_called
+        super()._reset(loader, first_iter)
         self._round += 1
-        pipes = isinstance(self._dataset, IterDataPipe)
-        self._begin(Again(pass_seed(loader.generator) if pipes else None))
+        self._begin(Again(self._shared_seed))
 
     def _begin(self, again: Again | None = None) -> None:
         numbers = range(len(self._workers))

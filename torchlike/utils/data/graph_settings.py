@@ -63,9 +63,11 @@ def apply_random_seed(datapipe: Any, rng: Any) -> Any:
     return datapipe
 
 
-def seed_shufflers(datapipe: Any, generator: Any) -> None:
-    """Seed the shufflers for one pass of a loader, from one number of its generator, as PyTorch does."""
-    apply_random_seed(datapipe, Generator().manual_seed(pass_seed(generator)))
+def seed_shufflers(datapipe: Any, generator: Any) -> int:
+    """Seed the shufflers for one pass of a loader, from one number of its generator, as PyTorch does; the number."""
+    seed = pass_seed(generator)
+    apply_random_seed(datapipe, Generator().manual_seed(seed))
+    return seed
 
 
 class Again(NamedTuple):

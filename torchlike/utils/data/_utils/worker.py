@@ -41,6 +41,32 @@ class WorkerInfo:
     worker_method: str = "multiprocessing"
 
 
+@dataclass(frozen=True)
+class _IterableDatasetStopIteration:
+    """What a worker sends where its stream has ended, in loaders that others write."""
+
+    worker_id: int
+
+
+@dataclass(frozen=True)
+class _ResumeIteration:
+    """What such a loader sends its workers before another pass; ``seed`` of the shufflers of its pipe."""
+
+    seed: int | None = None
+
+
+class ManagerWatchdog:
+    """Tells a worker whether the process that started it still runs."""
+
+    def __init__(self) -> None:
+        self.manager_pid, self.manager_dead = os.getppid(), False
+
+    def is_alive(self) -> bool:
+        """Whether it does."""
+        self.manager_dead = self.manager_dead or os.getppid() != self.manager_pid
+        return not self.manager_dead
+
+
 _worker_info: WorkerInfo | None = None
 
 
