@@ -486,6 +486,19 @@ DERIVATIVES = [
     "xg.prod(1).sum().backward()",
     "torch.diag_embed(xg).sum().backward()",
     "o.backward(x) # o=F.rms_norm(xg,(4,),y[0].clone().requires_grad_())",
+    "F.binary_cross_entropy_with_logits(xg,yg).backward()",
+    "F.binary_cross_entropy_with_logits(xg,yg,weight=x,pos_weight=b[:4],reduction='sum').backward()",
+    "F.binary_cross_entropy(xg.sigmoid(),yg.sigmoid(),weight=x).backward()",
+    "torch.view_as_complex(xg.view(3,2,2)).abs().sum().backward()",
+    "sum(torch.aminmax(xg)).backward()",
+    "sum(torch.aminmax(xg,dim=1)).sum().backward()",
+    "torch.addbmm(wg[:3,:],Bg[:,:,:3],Bg,beta=2,alpha=3).sum().backward()",
+    "torch.addbmm(xg,Bg[:,:,:3],Bg).sum().backward()",
+    "xg.index_add(0,idx,yg[:2],alpha=2).sum().backward()",
+    "xg.index_add(1,idx,yg[:,:2]).sum().backward()",
+    "xg[0,0].index_add(0,idx[:1],yg[0,0]).backward()",
+    "xg.index_copy(0,idx,yg[:2]).sum().backward()",
+    "xg[0,0].index_copy(0,idx[:1],yg[0,0]).backward()",
 ]
 
 # Results and old values that derivatives keep, of calls that are recorded; operators by name.

@@ -354,6 +354,30 @@ LERP = {
 }
 
 
+def _stacked(grad, count):
+    return aten.expand(aten.unsqueeze(grad, 0), [count, *grad.shape])
+
+
+def _batch_turned(x):
+    return aten["transpose.int"](x, 1, 2)
+
+
+def _to_first_batch(grad, batch2, alpha):
+    grads = _stacked(grad, batch2.shape[0])
+    return times(aten.bmm(grads, conj(_batch_turned(batch2))), alpha)
+
+
+ADDBMM = {
+    "batch1": (_to_first_batch, {}),
+    "batch2": (
+        lambda grad, batch1, alpha: times(
+            aten.bmm(conj(_batch_turned(batch1)), _stacked(grad, batch1.shape[0])), alpha
+        ),
+        {},
+    ),
+    "self": (lambda grad, beta: times(grad, beta), {}),
+}
+
 ADDR = {
     "self": (lambda grad, beta: times(grad, beta), {}),
     "vec1": (lambda grad, vec2, alpha: times(aten.mv(grad, conj(vec2)), alpha), {}),

@@ -2,6 +2,18 @@
 
 from torchlike._base.dtypes import from_np
 from torchlike._decl.words import aten, spelled
+from torchlike._ops._derivatives import times
+
+
+def slices(grad, dim, index, source_aval):
+    """The gradient of slices that were put at places along a dimension."""
+    if not source_aval.shape:
+        return aten.index_select(grad, dim, aten["squeeze.dim"](index, 0))
+    return aten.expand(aten.index_select(grad, dim, index), [*source_aval.shape])
+
+
+def slices_times(grad, dim, index, alpha, source_aval):
+    return times(slices(grad, dim, index, source_aval), alpha)
 
 
 class _Scattered:

@@ -245,8 +245,13 @@ def _bce_slope_jvp(primals, tangents):
     },
     saved="reduction self target! weight",
     edges=lambda: (0, 1),
-    backward="binary_cross_entropy_backward(Tensor grad_output, Tensor self, Tensor target, Tensor? weight=None, "
-    "int reduction=1) -> Tensor",
+    backward={
+        "self": "binary_cross_entropy_backward(Tensor grad_output, Tensor self, Tensor target, Tensor? weight=None, "
+        "int reduction=1) -> Tensor",
+        "target": lambda grad, self, weight, reduction: _shared(
+            spelled("neg_", jnp.negative, spelled("logit", jax.scipy.special.logit, self)), grad, weight, reduction
+        ),
+    },
     autocast={"cpu": "fp32", "cuda": "banned"},
 )
 def binary_cross_entropy(self, target, weight, reduction):
@@ -259,6 +264,26 @@ def _bce(x, t):
     return (t - 1) * at_least(jnp.log1p(-x), -100) - t * at_least(jnp.log(x), -100)
 
 
+def _shared(slope, grad, weight, reduction):
+    """The gradient of a reduced loss, from the slopes of its elements."""
+    slope = slope * wide(grad)
+    slope = slope if weight is None else slope * wide(weight)
+    return spelled("div_.Scalar", jnp.divide, slope, max(slope.size, 1)) if reduction == MEAN else slope
+
+
+def _log_sigmoid(x):
+    """As PyTorch's, with its second result: a buffer that is empty."""
+    return spelled("log_sigmoid_forward", lambda x: (jax.nn.log_sigmoid(x), jnp.zeros(0, x.dtype)), x)[0]
+
+
+def _logits_target_grad(grad, self, weight, pos_weight, reduction):
+    x = wide(self)
+    slope = -x
+    if pos_weight is not None:
+        slope = _log_sigmoid(slope) - _log_sigmoid(x) * wide(pos_weight)
+    return _shared(slope, grad, weight, reduction)
+
+
 def _logits_grad(grad, self, target, weight, pos_weight, reduction):
     x, t = wide(self), wide(target)
     if pos_weight is None:
@@ -266,9 +291,7 @@ def _logits_grad(grad, self, target, weight, pos_weight, reduction):
     else:
         ones = wide(pos_weight) * t
         slope = (ones + 1 - t) * aten.sigmoid(x) - ones
-    slope = slope * wide(grad)
-    slope = slope if weight is None else slope * wide(weight)
-    return spelled("div_.Scalar", jnp.divide, slope, max(self.size, 1)) if reduction == MEAN else slope
+    return _shared(slope, grad, weight, reduction)
 
 
 @op(
@@ -280,7 +303,7 @@ def _logits_grad(grad, self, target, weight, pos_weight, reduction):
     autocast="fp32",
     saved="pos_weight reduction self target! weight",
     edges=lambda: (0, 1),
-    vjp={"self": _logits_grad},
+    vjp={"self": _logits_grad, "target": _logits_target_grad},
     jvp="kernel",
 )
 def binary_cross_entropy_with_logits(self, target, weight, pos_weight, reduction):

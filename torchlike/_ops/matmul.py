@@ -15,7 +15,7 @@ from torchlike._decl.settings import reset_kernels
 from torchlike._decl.words import aten, later, unseen
 from torchlike._ops._axes import refuse
 from torchlike._ops._blend import blended, expandable, long, scale, scaled
-from torchlike._ops._derivatives import ADDR, times
+from torchlike._ops._derivatives import ADDBMM, ADDR, times
 from torchlike._ops._elementwise import demand_factor, is_reduced, once, rounded_product
 
 product = partial(op, variants="function method out", autocast="lower_precision_fp")
@@ -462,7 +462,7 @@ def addmv(self, mat, vec, beta, alpha):
 
 
 @blend("addbmm(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor",
-       held="beta:wide:negative alpha:wide:negative",
+       held="beta:wide:negative alpha:wide:negative", backward=ADDBMM,
        saved="alpha batch1 batch1_sym_argsize_0 batch1_sym_argsize_1 batch2 batch2_sym_argsize_2 beta")  # fmt: skip
 def addbmm(self, batch1, batch2, beta, alpha):
     """``beta * self + alpha * sum_b (batch1[b] @ batch2[b])``; ``self`` is broadcast to [n, m].

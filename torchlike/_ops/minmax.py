@@ -268,10 +268,25 @@ def amin(self, dim, keepdim):
     return _extreme("amin", self, dim, keepdim, jnp.min)
 
 
+def _aminmax_words(grads, self, min, max, dim, keepdim):
+    axes = axes_of(dim, self.ndim)
+    shape = [1 if i in axes else n for i, n in enumerate(self.shape)]
+    found = None
+    for grad, result in zip(grads, (min, max), strict=True):
+        if grad is None:
+            continue
+        if not keepdim:
+            grad, result = aten.view(grad, shape), aten.view(result, shape)
+        tie = aten["eq.Tensor"](self, result)
+        part = _masked(grad / aten["sum.dim_IntList"](tie, list(axes), True), tie)
+        found = part if found is None else found + part
+    return found
+
+
 @op("aminmax(Tensor self, *, int? dim=None, bool keepdim=False) -> (Tensor min, Tensor max)",
     variants="function method out", vjp={
         "self": lambda grads, self, min, max, dim, keepdim: _aminmax_vjp(grads, self, min, max, dim, keepdim),
-    })  # fmt: skip
+    }, backward=_aminmax_words)  # fmt: skip
 def aminmax(self, dim, keepdim):
     """The smallest and the largest element, over one dimension ``dim`` or all, as (min, max).
 

@@ -377,7 +377,8 @@ def _take_slices(grad, dim, index, source_aval):
         "self": lambda grad: grad,
         "source": lambda grad, dim, index, alpha, source_aval: _take_slices(grad, dim, index, source_aval)
         * jnp.conj(_number(grad, alpha)),
-    }, saved="alpha dim index source? source_dim")  # fmt: skip
+    }, saved="alpha dim index source? source_dim",
+    backward={"self": lambda grad: grad, "source": _derivatives_places.slices_times})  # fmt: skip
 def index_add(self, dim, index, source, alpha):
     """``input`` with the slices of ``source`` (times ``alpha``) added at ``index`` along ``dim``."""
     dim = wrap_dim(dim, self.ndim)
@@ -432,6 +433,7 @@ def _blanked(grad, dim, index, zero):
 @op("index_copy(Tensor self, int dim, Tensor index, Tensor source) -> Tensor",
     out="alone", variants="function method inplace out", check=check_range(IndexError, "index_copy_(): " + _OUTSIDE),
     vjp={"self": _blank, "source": _take_slices}, saved="dim index source? source_dim",
+    backward={"self": _blank, "source": _derivatives_places.slices},
     jvp={"self": lambda dot, dim, index: _blank(dot, dim, index),
          "source": lambda dot, self, dim, index:
              index_copy.kernel(jnp.zeros(self.shape, dot.dtype), dim, index, dot)},  # type: ignore[has-type]

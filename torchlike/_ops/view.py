@@ -487,14 +487,14 @@ def _prepare_view_as_complex(t):
         complex32.np  # noqa: B018  (refuses it by name)
     if t.dtype.name not in ("float32", "float64"):
         raise RuntimeError(
-            f"view_as_complex is only supported for half, float and double tensors, but got a tensor of scalar "
-            f"type: {t.dtype.scalar_name}"
+            f"view_as_complex is only supported for half, float and double tensors, but got {t.dtype.scalar_name}"
         )
     return g.view_as_complex(t._layout), (), (), complex_np(t.dtype.np)
 
 
 @view("view_as_complex(Tensor(a) self) -> Tensor(a)", prepare=_prepare_view_as_complex, variants="function",
-      write=lambda value, new: jnp.stack([jnp.real(new), jnp.imag(new)], -1), autocast={"cpu": "fp32"})  # fmt: skip
+      write=lambda value, new: jnp.stack([jnp.real(new), jnp.imag(new)], -1), autocast={"cpu": "fp32"},
+      backward=lambda grad, shape: aten.view_as_real(grad))  # fmt: skip
 def view_as_complex(self):
     """Pairs in the last dimension as complex numbers; a view."""
     return lax.complex(self[..., 0], self[..., 1])
