@@ -68,4 +68,4 @@ def set_flush_denormal(mode: bool) -> bool:
 
 def to_dlpack(input: Tensor) -> Any:
     """The DLPack capsule of a tensor's value, as ``torch.utils.dlpack.to_dlpack`` makes it."""
-    return input.__dlpack__()
+    return input.detach().__dlpack__()

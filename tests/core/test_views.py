@@ -227,6 +227,31 @@ def test_resize_and_set():
     agree(f)
 
 
+LAZY = {
+    "conj": lambda c: c.conj(),
+    "imag": lambda c: c.imag,
+    "imag of conj": lambda c: c.conj().imag,
+    "real of conj": lambda c: c.conj().real,
+    "part of conj": lambda c: c.conj()[1:],
+}
+
+
+@pytest.mark.parametrize("size", [(3, 2), (2,), (12,), (20,)], ids=str)
+@pytest.mark.parametrize("kind", LAZY)
+def test_a_lazy_view_that_grows_leaves_its_base_as_it_was(kind, size):
+    def f(t):
+        c = t.tensor([[1 + 2j, 2 - 1j, 0.5j], [3, -1j, 1 + 1j]], dtype=t.complex128)
+        v = LAZY[kind](c)
+        v.resize_(size)
+        seen = [v.view(-1)[:2].clone(), c.clone(), v.is_conj(), v.is_neg(), tuple(v.shape), v.stride()]
+        c.add_(1)
+        seen.append(v.view(-1)[:2].clone())
+        v.view(-1)[:1].mul_(2)
+        return [*seen, c]
+
+    agree(f)
+
+
 # -- made in no_grad, or several at once -----------------------------------------------------------------
 
 

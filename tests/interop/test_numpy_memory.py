@@ -542,3 +542,18 @@ def test_numpy_within_compiled_functions(t):
     f = t.compile(step) if t is torchlike else step
     x = t.zeros(3)
     return f(x), x, f(x * 2), x
+
+
+def test_capsules_of_what_requires_grad():
+    def f(t):
+        y = t.ones(3, requires_grad=True) * 2
+        z = t.utils.dlpack.from_dlpack(t.utils.dlpack.to_dlpack(y))
+        z.add_(1)
+        return (
+            z,
+            z.data_ptr() == y.data_ptr(),
+            y,
+            t.utils.dlpack.from_dlpack(t.to_dlpack(t.ones(2, requires_grad=True))),
+        )
+
+    agree(f)

@@ -7,10 +7,10 @@ __all__ = ["from_dlpack", "to_dlpack"]
 
 
 def to_dlpack(tensor: Tensor):
-    """The DLPack capsule of a tensor's value.
+    """The DLPack capsule of a tensor's value; it may require grad, which the capsule does not tell.
 
     >>> import torchlike as torch
     >>> torch.from_dlpack(torch.ones(2))
     tensor([1., 1.])
     """
-    return tensor.__dlpack__()
+    return tensor.detach().__dlpack__()

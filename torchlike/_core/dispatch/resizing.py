@@ -26,10 +26,18 @@ if TYPE_CHECKING:
 
 def grows(t: Tensor, shape: Shape) -> bool:
     """Whether the storage of ``t`` is too small for that shape, densely. RuntimeError if it cannot grow."""
-    if t._layout.offset + numel(shape) <= numel(t._storage.form.shape):
+    if t._layout.offset + numel(shape) <= _room(t):
         return False
     demand_resizable(t._storage)
     return True
+
+
+def _room(t: Tensor) -> int:
+    """How many elements of the dtype of ``t`` its storage has room for."""
+    form = t._storage.form
+    if form.dtype == t.dtype.np:
+        return numel(form.shape)
+    return numel(form.shape) * form.dtype.itemsize // t.dtype.itemsize
 
 
 def resize(t: Tensor, shape: Shape, strides: tuple[int, ...]) -> None:
@@ -37,6 +45,13 @@ def resize(t: Tensor, shape: Shape, strides: tuple[int, ...]) -> None:
 
     Where other tensors show the storage that grows, both have their numbers in the same memory from then on.
     """
+    for is_lazy, undone in ((views.is_neg, views.neg_view), (views.is_conj, views.conj)):
+        if is_lazy(t) and grows(t, shape):
+            plain = call_view(undone, (t.detach(),), ())  # so that what grows is the memory as it is
+            resize(plain, shape, strides)
+            lazy = call_view(undone, (plain,), ())
+            become(t, lazy._storage, lazy._view)
+            return
     offset = t._layout.offset
     if grows(t, shape):
         _grow(t, offset + numel(shape))
@@ -64,7 +79,10 @@ def _is_held(t: Tensor, storage: Storage) -> bool:
 def _grow(t: Tensor, count: int) -> None:
     storage = t._storage
     held = _is_held(t, storage)
-    size = numel(storage.form.shape) * storage.form.dtype.itemsize // t.dtype.itemsize
+    size = _room(t)
+    if held:  # what others show are whole elements
+        whole = max(storage.form.dtype.itemsize // t.dtype.itemsize, 1)
+        count = -(-count // whole) * whole
     flat = call_view(views.as_strided, (t.detach(),), ((size,), (1,), 0))
     number = unwritten(t.dtype) or None
     larger = call(pads.constant_pad_nd, (flat, number), ((0, count - size),))._storage
