@@ -11,6 +11,7 @@ from spawned import fail, work
 from story_kit import said, story
 
 import torchlike
+from torchlike.interop.refusing import refused_class
 
 
 @story
@@ -109,3 +110,13 @@ def test_sharing_strategies(t):
 def test_functions_that_need_calls_between_processes(t):
     function = t.distributed.rpc.api._require_initialized(abs)
     return function.__name__, said(lambda: function(-1), "RPC has not been initialized")
+
+
+def test_constants_of_classes_that_refuse():
+    # Packages take them for defaults of their own functions, which nobody may call.
+    refused = refused_class("torch.sparse", "SparseSemiStructuredTensor", "not here")
+    for name in ("_DEFAULT_ALG_ID", "BACKEND"):
+        with pytest.raises(NotImplementedError, match=f"SparseSemiStructuredTensor.{name}: not here"):
+            bool(getattr(refused, name))
+    with pytest.raises(AttributeError):
+        _ = refused._load_dispatch_table

@@ -52,7 +52,7 @@ class _Refused(type):
     """The classes that refuse: so do their attributes, and whoever takes one for a constant and asks what it says."""
 
     def __getattr__(cls, name: str) -> Any:
-        if name.startswith("_"):
+        if name.startswith("_") and not name.strip("_").isupper() or name.startswith("__"):
             raise AttributeError(f"type object {cls.__name__!r} has no attribute {name!r}", name=name, obj=cls)
         made = refused_class(f"{cls.__module__}.{cls.__qualname__}", name, cls.why)
         setattr(cls, name, made)
