@@ -521,6 +521,7 @@ KEPT = [
     "F.cosine_embedding_loss(xg,y,tgt.float())",
     "F.kl_div(xg,yg,reduction='sum',log_target=True)",
     "F.gaussian_nll_loss(xg,y,y.abs()+1)",
+    "F.gaussian_nll_loss(xg,y,y.abs()+1,full=True)",
     "F.ctc_loss(s,torch.tensor([[1]]),torch.tensor([5]),torch.tensor([1])) # s=torch.zeros(5,1,4).requires_grad_()",
     "F.scaled_dot_product_attention(Bg,B,B)",
     "torch.quantile(xg,bg.sigmoid(),interpolation='lower')",

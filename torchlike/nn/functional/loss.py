@@ -443,7 +443,7 @@ def gaussian_nll_loss(input, target, var, full=False, eps=1e-6, reduction="mean"
         return call(ops.gaussian_nll_loss[mode], (input, target, var, as_float("gaussian_nll_loss", "eps", eps)), ())
     found = call(
         ops.gaussian_nll_loss[0], (input, target, var, as_float("gaussian_nll_loss", "eps", eps)), ()
-    ) + 0.5 * math.log(2 * math.pi)
+    ).add_(0.5 * math.log(2 * math.pi))
     return found.mean() if mode == 1 else found.sum() if mode == 2 else found
 
 
