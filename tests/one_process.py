@@ -14,7 +14,9 @@ from both import agree
 from story_kit import said, story, warned
 
 import torchlike
+from torchlike.distributed import _stores
 from torchlike.distributed.pipelining import _orders
+from torchlike.nn.parallel import _reducer
 
 ENVIRONMENT = {"RANK": "0", "WORLD_SIZE": "1", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29917"}
 
@@ -291,6 +293,15 @@ def test_a_store_of_sockets():
     assert store.get("t") == b"x"
 
 
+def test_a_store_that_lives_until_the_end(monkeypatch):
+    store = torchlike.distributed.TCPStore("127.0.0.1", 0, 1, True)
+    store.set("t", "x")
+    with monkeypatch.context() as patched:
+        patched.setattr(_stores.sys, "is_finalizing", lambda: True)
+        store.__del__()  # modules that closing needs may be gone
+    assert store.get("t") == b"x"
+
+
 def test_threads_count_in_a_store_of_sockets():
     master = torchlike.distributed.TCPStore("127.0.0.1", 0, 1, True)
     stores = [master, master.clone(), master.clone()]
@@ -510,6 +521,26 @@ def test_deprecated_options(options):
             return told, wrap(t, network(t), **options).broadcast_buffers
 
     agree(run)
+
+
+def test_a_reduction_that_fails_ends_with_its_backward(monkeypatch):
+    def fails(*args):
+        raise RuntimeError("the other one is gone")
+
+    def done_with(bucket):
+        future = torchlike.futures.Future()
+        future.set_result(bucket.buffer())
+        return future
+
+    with started(torchlike):
+        model = wrap(torchlike, network(torchlike), find_unused_parameters=True)
+        model.register_comm_hook(None, lambda _, bucket: done_with(bucket))
+        for _ in range(2):  # the second forward does not say that parameters got no gradient
+            with monkeypatch.context() as patched:
+                patched.setattr(_reducer, "all_reduce", fails)
+                with pytest.raises(RuntimeError, match="the other one is gone"):
+                    model(inputs(torchlike)).sum().backward()
+        model(inputs(torchlike)).sum().backward()
 
 
 @pytest.mark.parametrize("name", ["mixed_precision", "delay_all_reduce_named_params"])

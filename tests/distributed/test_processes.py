@@ -9,7 +9,7 @@ from process_kit import HERE, SIZE, results
 PARTS = (  # each ends within the time that a test may take, beside other tests too
     ("collectives_script.py", "ddp_script.py", "accumulate_script.py", "averaging_script.py", "local_script.py"),
     ("mesh_script.py", "spread_script.py", "states_script.py", "uneven_script.py"),
-    ("works_script.py", "group_script.py"),
+    ("works_script.py", "group_script.py", "breaks_script.py"),
     ("begun_script.py",),
 )
 # PyTorch refuses these on CPUs, or counts them in other ways; ours are checked by themselves

@@ -393,10 +393,12 @@ class TCPStore(Store):
         return TCPStore(self.host, self.port, None, False, self.timeout)
 
     def __del__(self) -> None:
+        if sys.is_finalizing():  # the thread of a server no longer runs, and modules that closing needs may be gone
+            return
         if getattr(self, "_socket", None) is not None:
             self._file.close()
             self._socket.close()
-        if getattr(self, "_server", None) is not None and not sys.is_finalizing():  # when its thread no longer runs
+        if getattr(self, "_server", None) is not None:
             self._server.shutdown()
             self._server.server_close()
 

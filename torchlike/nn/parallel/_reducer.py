@@ -184,13 +184,13 @@ class Reducer:
         self._ended = True
         if not self.armed or len(self._ready) < len(self.params) and not (self.find_unused or self.static):
             return
+        self.armed = self.queued = False  # whatever goes wrong now, the next forward is not the one to tell
         used = self._used_anywhere() if self.find_unused or self.static else None
         for bucket in self.buckets[len(self._sent) :]:
             self._send(bucket)
         self._take(used)
 
     def _take(self, used: set[int] | None) -> None:
-        self.armed = self.queued = False
         self._touched.clear()
         sent, self._sent = self._sent, []
         for bucket, work in sent:
