@@ -11,6 +11,7 @@ import numpy as np
 
 from torchlike._checks import SymInt
 from torchlike._core.conversion.convert import host
+from torchlike._core.sparse.value import put_on
 from torchlike._core.tensor.size import SymbolicLength
 from torchlike._functions._install import FUNCTIONS as _F
 from torchlike.utils.weak import WeakIdKeyDictionary
@@ -163,7 +164,7 @@ class Ragged:
         return self._put(np.repeat(starts, lengths) + within)
 
     def _put(self, numbers: np.ndarray) -> Tensor:
-        return _F["tensor"](numbers, device=self.offsets.device)
+        return put_on(numbers, self.offsets.device)
 
 
 _known: WeakIdKeyDictionary = WeakIdKeyDictionary()

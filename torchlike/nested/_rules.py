@@ -9,6 +9,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+import jax.numpy as jnp
+import numpy as np
+
+from torchlike._core.dispatch.kernels import kernel
+from torchlike._core.sparse.value import put_on
 from torchlike._core.tensor.size import Size
 from torchlike._core.tensor.tensor import Tensor, carried, carry, jagged
 from torchlike._functions._install import FUNCTIONS as _F
@@ -61,18 +66,28 @@ def demand_whole(name: str, t: Tensor) -> None:
         raise RuntimeError(f"{name}(): not supported for nested tensors with holes; call contiguous() before")
 
 
+@kernel("nested", "ToPaddedTensorBackward")
+def _padded(values: Any, places: Any, there: Any, number: Any) -> Any:
+    """``values`` [total, *] at ``places`` [batch, width], and ``number`` where ``there`` is False."""
+    shape = there.shape + (1,) * (values.ndim - 1)
+    rows = values[places] if len(values) else jnp.zeros(there.shape + values.shape[1:], values.dtype)
+    return jnp.where(there.reshape(shape), rows, number.astype(values.dtype))
+
+
+@kernel("nested", "ToNestedBackward")
+def _unpadded(rows: Any, places: Any) -> Any:
+    """What stands at ``places`` of ``rows`` [batch, width, *], which are counted through."""
+    return rows.reshape(-1, *rows.shape[2:])[places]
+
+
 def padded(t: Tensor, number: Any, width: int | None = None) -> Tensor:
     """A tensor [batch, *, width, *] with ``number`` behind the ends of rows; by default as wide as the longest."""
-    ragged, at = t._ragged, t._ragged_idx - 1
-    width = ragged.longest if width is None else width
-    rows = plain(t).movedim(at, 0)
-    places, there = ragged.places(width)
-    shape = (len(ragged), width, *rows.shape[1:])
-    if not rows.shape[0]:
-        return _F["full"](shape, number, dtype=t.dtype, device=t.device).movedim(1, at + 1)
-    taken = rows.index_select(0, places.reshape(-1)).reshape(shape)
-    there = there.reshape(there.shape + (1,) * (rows.dim() - 1))
-    return _F["where"](there, taken, _F["full"]((), number, dtype=t.dtype, device=t.device)).movedim(1, at + 1)
+    ragged, at = t._ragged, t._ragged_idx
+    places, there = ragged.places(ragged.longest if width is None else width)
+    values, filling = plain(t), put_on(np.asarray(number), t.device)
+    if at == 1:
+        return _padded(values, places, there, filling)
+    return _padded(values.movedim(at - 1, 0), places, there, filling).movedim(1, at)
 
 
 def padded_to(t: Tensor, number: Any, shape: Sequence[int] | None = None) -> Tensor:
@@ -85,9 +100,10 @@ def padded_to(t: Tensor, number: Any, shape: Sequence[int] | None = None) -> Ten
 
 def unpadded(x: Tensor, ragged: Ragged, ragged_idx: int = 1) -> Tensor:
     """The values of the nested tensor that ``x`` [batch, *, width, *] is with padding."""
-    rows = x.movedim(ragged_idx, 1)
-    flat = rows.reshape(rows.shape[0] * rows.shape[1], *rows.shape[2:])
-    return flat.index_select(0, ragged.padded_places(rows.shape[1])).movedim(0, ragged_idx - 1)
+    places = ragged.padded_places(x.shape[ragged_idx])
+    if ragged_idx == 1:
+        return _unpadded(x, places)
+    return _unpadded(x.movedim(ragged_idx, 1), places).movedim(0, ragged_idx - 1)
 
 
 # -- functions of elements -----------------------------------------------------------------------

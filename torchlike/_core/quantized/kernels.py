@@ -2,25 +2,15 @@
 
 from __future__ import annotations
 
-import functools
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from torchlike._core.dispatch.dispatch import call
-from torchlike._decl.derive import Derived
+from torchlike._core.dispatch.kernels import kernel
 
-if TYPE_CHECKING:
-    pass
-
-
-def _kernel(function: Any) -> Any:
-    """The function of tensors that runs ``function``, a function of arrays, as one compiled kernel."""
-    name = f"quantized {function.__name__.strip('_')}"
-    op = Derived(name, "QuantizedBackward", function, (name,))
-    return functools.wraps(function)(lambda *tensors: call(op, tensors, ()))
+_kernel = kernel("quantized", "QuantizedBackward")
 
 
 def _wide() -> Any:

@@ -8,18 +8,13 @@ from typing import TYPE_CHECKING, Any
 import jax
 import jax.numpy as jnp
 
-from torchlike._core.dispatch.dispatch import call
-from torchlike._decl.derive import Derived
+from torchlike._core.dispatch.kernels import kernel
 
 if TYPE_CHECKING:
     from torchlike._core.tensor.tensor import Tensor
 
 
-def _kernel(function: Any) -> Any:
-    """The function of tensors that runs ``function``, a function of arrays, as one compiled kernel."""
-    name = f"sparse {function.__name__.strip('_')}"
-    op = Derived(name, "SparseBackward", function, (name,))
-    return functools.wraps(function)(lambda *tensors: call(op, tensors, ()))
+_kernel = kernel("sparse", "SparseBackward")
 
 
 @_kernel
