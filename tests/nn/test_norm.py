@@ -329,3 +329,13 @@ def test_statistics_have_no_gradient(t):
         return said(lambda: t.nn.functional.batch_norm(*values, training=training).sum().backward(), "argument '.*'")
 
     return [run(at, training) for at in (1, 2) for training in (False, True)]
+
+
+def test_the_average_of_all_batches_is_exact_in_double_precision():
+    found = []
+    for t in (torchlike, torch):
+        norm = t.nn.BatchNorm1d(2, momentum=None, dtype=t.float64)
+        for x in np.random.default_rng(0).normal(size=(3, 4, 2)):
+            norm(t.tensor(x))
+        found.append([norm.running_mean.tolist(), norm.running_var.tolist()])
+    np.testing.assert_allclose(*found, rtol=1e-13)

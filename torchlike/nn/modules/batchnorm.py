@@ -4,7 +4,7 @@ import importlib
 import sys
 from typing import Any
 
-from torchlike._base.dtypes import bfloat16, float16, int64
+from torchlike._base.dtypes import bfloat16, float16, float64, int64
 from torchlike._base.state import no_grad
 from torchlike._core.conversion.factories import empty, ones, tensor, zeros
 from torchlike._core.tensor.tensor import Tensor
@@ -89,7 +89,9 @@ class _BatchNorm(_NormBase):
         if self.training and self.track_running_stats and self.num_batches_tracked is not None:
             self.num_batches_tracked.add_(1)
             if self.momentum is None:
-                momentum = 1.0 / self.num_batches_tracked  # stays on the device: the average of all batches
+                count = self.num_batches_tracked  # stays on the device: the average of all batches
+                wide = self.running_mean is not None and self.running_mean.dtype is float64
+                momentum = 1.0 / (count.double() if wide else count)
         by_batch = self.training or (self.running_mean is None and self.running_var is None)
         keep = not self.training or self.track_running_stats
         return F.batch_norm(
