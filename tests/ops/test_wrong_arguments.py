@@ -279,3 +279,12 @@ def test_a_base_is_a_number():
 
 def test_rows_of_batches_are_demanded():
     agree_error(lambda t: t.nn.functional.batch_norm(t.ones(3), None, None, training=True), "batch_norm|out of range")
+
+
+@pytest.mark.parametrize("name", ["cat", "concat", "stack", "sum", "softmax", "squeeze"])
+def test_a_dimension_is_given_once(name):
+    def twice(t):
+        x = [t.ones(2), t.ones(2)] if name in ("cat", "concat", "stack") else t.ones(2, 3)
+        return getattr(t, name)(x, dim=0, axis=0)
+
+    agree_error(twice, "axis|invalid combination")

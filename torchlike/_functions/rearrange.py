@@ -53,8 +53,8 @@ def _joined(op, tensors, dim, out):
 
 
 def _cat(name):
-    def cat(tensors, dim=0, *, out=None, axis=None):
-        return _joined(join.cat, tensors, dim if axis is None else axis, out)
+    def cat(tensors, dim=0, *, out=None):
+        return _joined(join.cat, tensors, dim, out)
 
     cat.__doc__ = """Tensors joined along an existing dimension.
 
