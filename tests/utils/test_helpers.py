@@ -21,8 +21,7 @@ def module(t, name):
 
 REFUSING = [
     "ao.quantization.quantize_fx.prepare_fx", "ao.quantization.AffineQuantizedObserverBase", "ao.nn.quantized.PReLU",
-    "ao.quantization.fuse_conv_bn_jit", "nested.nested_tensor",
-    "distributed.fsdp.share_comm_ctx",
+    "ao.quantization.fuse_conv_bn_jit", "distributed.fsdp.share_comm_ctx",
 ]  # fmt: skip
 
 
