@@ -28,6 +28,7 @@ import jaxlib
 import numpy as np
 
 from torchlike._base import dtypes
+from torchlike._base.cores import cores
 from torchlike._base.home import home
 from torchlike._decl import settings
 from torchlike._decl.derive import Kernel
@@ -147,8 +148,7 @@ def _fixed() -> str:
 
 def machine() -> tuple[str, str, str]:
     """What compiled code depends on of the machine: its kind, its processor, how many cores it has for us."""
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    return platform.machine(), _processor(), str(cores)
+    return platform.machine(), _processor(), str(cores())
 
 
 def _processor() -> str:

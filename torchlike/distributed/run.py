@@ -21,6 +21,7 @@ from typing import Any
 
 import jax
 
+from torchlike._base.cores import cores
 from torchlike._base.home import OURS
 from torchlike.distributed import _meeting, _rendezvous
 from torchlike.distributed._keeper import Keeper
@@ -238,7 +239,7 @@ def _attempt(
     if options.nproc_per_node > 1:
         shared["OMP_NUM_THREADS"] = os.environ.get("OMP_NUM_THREADS", "1")
         # how many threads XLA computes with: else each process would take all cores
-        threads = max(1, len(os.sched_getaffinity(0)) // options.nproc_per_node)
+        threads = max(1, cores() // options.nproc_per_node)
         shared["NPROC"] = os.environ.get("NPROC", str(threads))
     processes: list[subprocess.Popen] = []
     try:

@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from torchlike._base.cores import cores
 from torchlike._base.dtypes import int32
 from torchlike._base.state import no_grad, state
 from torchlike._core.autograd.engine import queue_callback
@@ -60,9 +61,9 @@ class Reducer:
     """Averages gradients over a group, while it is armed: once for each backward that a forward announced.
 
     A bucket is sent as soon as its gradients and those of all buckets before it are there, so that all processes send
-    in one order, or at the end of backward where processes of one machine share memory; that end waits for what comes
-    back. In a compiled function that holds the forward and its whole backward, sums are a part of the program, at the
-    end of backward.
+    in one order, or at the end of backward where processes of one machine share memory and no processor is to spare;
+    that end waits for what comes back. In a compiled function that holds the forward and its whole backward, sums are
+    a part of the program, at the end of backward.
     """
 
     def __init__(
@@ -171,7 +172,8 @@ class Reducer:
     # -- one backward, eager -------------------------------------------------------------------------------------------
     def _adds_here(self) -> bool:
         """Whether the processors that compute add up, too: in the midst of backward that would only interrupt it."""
-        return self.hook is None and self._shared is not None and self._shared.in_use
+        shared = self.hook is None and self._shared is not None and self._shared.in_use
+        return shared and cores() <= self.group.size()
 
     def _send_ready(self) -> None:
         for bucket in self.buckets[len(self._sent) :]:

@@ -4,12 +4,12 @@ import functools
 import itertools
 import math
 import multiprocessing
-import os
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Generic, TypeVar
 
 import torchlike.distributed as distributed
+from torchlike._base.cores import cores
 from torchlike._base.device import local_devices
 from torchlike._base.frames import warn
 from torchlike._base.rng import Generator
@@ -207,11 +207,10 @@ def _check_workers(num_workers, timeout, prefetch_factor, persistent_workers, co
 
 def _check_number(num_workers: int, stacklevel: int) -> None:
     """Warn about more workers than there are cores for."""
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    if cores is not None and num_workers > cores:
+    if num_workers > cores():
         warnings.warn(
             f"This DataLoader will create {num_workers} worker processes in total. Our suggested max number of worker "
-            f"in current system is {cores}, which is smaller than what this DataLoader is going to create. Please be "
+            f"in current system is {cores()}, which is smaller than what this DataLoader is going to create. Please be "
             "aware that excessive worker creation might get DataLoader running slow or even freeze, lower the worker "
             "number to avoid potential slowness/freeze if necessary.",
             stacklevel=stacklevel,
