@@ -135,6 +135,12 @@ def test_losses_over_eight_devices_are_those_of_one(load):
     assert all(row.ratio <= 1 for row in rows), [row.note for row in rows]
 
 
+def test_steps_of_two_processes_of_four_devices_go_on(load):
+    """Half of such runs stood still, each process with three devices within a sum and one that never began it."""
+    eager, compiled = load("curves").curves("both_spanning", 12)
+    assert eager == pytest.approx(compiled, rel=1e-6)
+
+
 def test_every_layout_has_a_curve(load):
     assert [*load("curves").LAYOUTS][1:] == load("_jobs").JOBS["curves"]
 

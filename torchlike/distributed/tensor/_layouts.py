@@ -278,7 +278,13 @@ def _joined(value: Any, mesh: DeviceMesh, placements: Placements, function: str,
         shape = [own * _processes(mesh.jax_mesh, here, lead), *shape]
     part = sharing(jax.device_put(value, NamedSharding(here, spec)), value)
     whole = _over_all(part, tuple(shape), NamedSharding(mesh.jax_mesh, spec))
-    return told(_reduction(op, out or sharding, own if op == "sum" else 1), whole)(whole) if partial else whole
+    if not partial:
+        return whole
+    if sharding.mesh.devices.flat[0].platform == "cpu":
+        # XLA begins a program on its devices in turn: one whose argument waits, beside others that are within the
+        # sum already, may find no place among the programs that wait on it, and the sum never ends.
+        jax.block_until_ready(whole)
+    return told(_reduction(op, out or sharding, own if op == "sum" else 1), whole)(whole)
 
 
 def _over_all(part: Any, shape: tuple[int, ...], sharding: NamedSharding) -> Any:
