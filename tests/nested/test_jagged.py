@@ -168,7 +168,9 @@ WRONG = {
     "other rows": lambda t: jagged(t) + jagged(t),
     "too many": lambda t: jagged(t) + t.ones(5, 1, 3),
     "another width": lambda t: jagged(t) + t.ones(3, 2, 3),
+    "all values": lambda t: jagged(t) + t.ones(7, 3),
     "no such dim": lambda t: jagged(t).sum(5),
+    "no such dim to unsqueeze": lambda t: jagged(t).unsqueeze(9),
     "batch alone": lambda t: jagged(t).sum(0),
     "ragged and inner": lambda t: jagged(t).sum((1, 2)),
     "transpose": lambda t: jagged(t).transpose(0, 1),
@@ -199,6 +201,7 @@ WRONG = {
     "padding of a tensor": lambda t: t.nested.to_padded_tensor(t.ones(3), 0.0),
     "holes": lambda t: t.nested.to_padded_tensor(holes(t), 0.0),
     "sum of holes": lambda t: holes(t).sum(1),
+    "numbers of each row beside holes": lambda t: holes(t) + t.ones(2, 1, 2),
     "softmax of holes": lambda t: holes(t).softmax(1),
     "mask": lambda t: F[t].scaled_dot_product_attention(*[blocks(t).transpose(1, 2)] * 3, attn_mask=t.ones(3, 3)),
     "plain keys": lambda t: F[t].scaled_dot_product_attention(blocks(t).transpose(1, 2), *[t.ones(3, 2, 3, 4)] * 2),
@@ -354,8 +357,8 @@ def test_compiled():
         x = jagged(torchlike, *lengths)
         assert torchlike.equal(f(x), (x * 2 + 1).sum(dim=1))
     g = torchlike.compile(lambda x: x.sin())
-    x = jagged(torchlike)
-    assert g(x).shape == x.shape and torchlike.equal((g(x) + x).values(), (x.sin() + x).values())
+    for x in (jagged(torchlike), jagged(torchlike)):  # two structures with rows of the same lengths
+        assert g(x).shape == x.shape and torchlike.equal((g(x) + x).values(), (x.sin() + x).values())
 
 
 def test_text():

@@ -1,6 +1,7 @@
-"""Whether other threads run Python code, and threads for what XLA calls back."""
+"""Whether other threads run Python code, threads for what XLA calls back, and the processors for all of them."""
 
 import functools
+import os
 import sys
 import threading
 from collections.abc import Callable
@@ -53,3 +54,8 @@ def in_own_thread(function: Callable[..., Any]) -> Callable[..., Any]:
         return results.pop()
 
     return run
+
+
+def cores() -> int:
+    """How many processors there are for this process: those that it is bound to, where the system tells."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -28,8 +28,8 @@ import jaxlib
 import numpy as np
 
 from torchlike._base import dtypes
-from torchlike._base.cores import cores
 from torchlike._base.home import home
+from torchlike._base.threads import cores
 from torchlike._decl import settings
 from torchlike._decl.derive import Kernel
 from torchlike._executor.store import STORE

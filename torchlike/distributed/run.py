@@ -21,8 +21,8 @@ from typing import Any
 
 import jax
 
-from torchlike._base.cores import cores
 from torchlike._base.home import OURS
+from torchlike._base.threads import cores
 from torchlike.distributed import _meeting, _rendezvous
 from torchlike.distributed._keeper import Keeper
 from torchlike.distributed._runtime import DistNetworkError

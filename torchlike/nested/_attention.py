@@ -27,7 +27,7 @@ def _attention(
         raise RuntimeError(
             f"scaled_dot_product_attention(): the ragged dimension must be the last but one, got {shapes}"
         )
-    if key._ragged != value._ragged:
+    if not key._ragged.fits(value._ragged):
         raise RuntimeError("scaled_dot_product_attention(): key and value must have rows of the same lengths")
     for t in tensors:
         demand_whole("scaled_dot_product_attention", t)

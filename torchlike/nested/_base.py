@@ -37,6 +37,23 @@ class Nested(Tensor):
             Tensor.grad.__set__(self, plain(value))
 
     data = property(lambda self: self.detach())
+    ndim = property(lambda self: self.dim())
+
+    def ndimension(self) -> int:
+        """As ``dim()``."""
+        return self.dim()
+
+    def nelement(self) -> int:
+        """As ``numel()``."""
+        return self.numel()
+
+    def __str__(self) -> str:
+        return repr(self)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
+        copied = like(plain(self).detach().clone(), self)
+        new = memo[id(self)] = copied.requires_grad_(self.requires_grad)
+        return new
 
     def __format__(self, spec: str) -> str:
         if spec:
@@ -86,8 +103,8 @@ def _elementwise_names() -> frozenset[str]:
     declared = {op.name for op in whole}
     operators = {name for name in of_masks.UNARY | of_masks.BINARY if name.startswith("__")} | {"__rpow__"}
     likes = {f"{kind}_like" for kind in ("zeros", "ones", "full", "empty", "rand", "randn", "randint")}
-    more = {"dropout", "alpha_dropout", "masked_fill", "where", "true_divide", "isclose", "nan_to_num", "clip",
-            "zero", "fill", "normal", "uniform", "random", "bernoulli", "exponential"}  # fmt: skip
+    more = {"dropout", "alpha_dropout", "masked_fill", "true_divide", "clip"}
+    more |= {"zero", "normal", "uniform", "random", "bernoulli", "exponential"}
     return frozenset(declared | operators | likes | more | of_masks.CASTS - {"to_dense"})
 
 

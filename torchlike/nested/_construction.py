@@ -38,7 +38,7 @@ def nested_tensor(
     """
     rows = [_F["as_tensor"](row).detach() for row in tensor_list]
     new = _of_rows("nested_tensor", rows, dtype, device, layout)
-    return new.clone().requires_grad_(requires_grad) if len(rows) == 1 else new.requires_grad_(requires_grad)
+    return new.requires_grad_(requires_grad)
 
 
 def as_nested_tensor(

@@ -103,15 +103,10 @@ class Ragged:
         self.symbol = NestedInt(next(_numbers))
         self._read: tuple[Any, np.ndarray, np.ndarray] | None = None
 
-    def __eq__(self, other: object) -> bool:
-        """Whether programs made for one hold for the other."""
-        if self is other or not isinstance(other, Ragged):
-            return self is other
-        mine, its = self.rows(), other.rows()
-        return all([np.array_equal(a, b) for a, b in zip(mine, its, strict=True)]) and len(self) == len(other)
-
-    def __hash__(self) -> int:
-        return hash(tuple(self.rows()[1].tolist()))
+    def fits(self, other: Ragged) -> bool:
+        """Whether the rows lie as those of another structure."""
+        pairs = zip(self.rows(), other.rows(), strict=True)
+        return self is other or all([np.array_equal(a, b) for a, b in pairs])
 
     def __len__(self) -> int:
         return self.offsets.shape[0] - 1
@@ -153,13 +148,15 @@ class Ragged:
 
     def padded_places(self, width: int) -> Tensor:
         """int64 [total], where the values stand in the padded tensor [batch * width]."""
-        lengths = self.rows()[1]
-        within = np.arange(self.total()) - np.repeat(np.cumsum(lengths) - lengths, lengths)
-        return self._put(np.repeat(np.arange(len(self)) * width, lengths) + within)
+        return self._counted(np.arange(len(self)) * width)
 
     def own_places(self) -> Tensor:
         """int64 [total], where the values that are in rows stand among all values."""
-        starts, lengths = self.rows()
+        return self._counted(self.rows()[0])
+
+    def _counted(self, starts: np.ndarray) -> Tensor:
+        """int64 [total]: of each row as many numbers as it is long, from its start on."""
+        lengths = self.rows()[1]
         within = np.arange(self.total()) - np.repeat(np.cumsum(lengths) - lengths, lengths)
         return self._put(np.repeat(starts, lengths) + within)
 

@@ -146,7 +146,7 @@ def _against(name: str, t: Tensor, x: Any) -> Any:
         return plain(x)
     beside = t.dim() - x.dim()
     at = t._ragged_idx - beside  # of x, the dimension beside the ragged one
-    if beside < 0 or at > 0 and beside > 0 and x.shape[at] != 1:
+    if beside < 0 or beside > 0 and at >= 0 and x.shape[at] != 1:
         raise _unfit(name, t, x)
     if beside > 0:  # none beside the batch's
         return x
@@ -156,6 +156,7 @@ def _against(name: str, t: Tensor, x: Any) -> Any:
         return x.squeeze(0)
     if x.shape[0] != len(t._ragged):
         raise _unfit(name, t, x)
+    demand_whole(name, t)
     if x.shape[at] == 1:
         rows = x.squeeze(at).index_select(0, t._ragged.batch_numbers())
         return rows.movedim(0, at - 1)
@@ -195,7 +196,7 @@ def without_holes(t: Tensor) -> Tensor:
 
 @rule("copy_")
 def _copied(func: Any, t: Tensor, src: Any, non_blocking: bool = False) -> Tensor:
-    if not is_jagged(src) or src._ragged != t._ragged or src._ragged_idx != t._ragged_idx:
+    if not is_jagged(src) or not src._ragged.fits(t._ragged) or src._ragged_idx != t._ragged_idx:
         raise RuntimeError(f"copy_(): expected a nested tensor of shape {tuple(t.shape)} with rows of the same lengths")
     func(plain(t), plain(src), non_blocking)
     return t

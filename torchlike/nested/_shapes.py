@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from torchlike._base.dims import wrap_dim
 from torchlike._core.tensor.tensor import Tensor
 from torchlike.nested._base import dim_of, lengths_of, like, plain
 from torchlike.nested._ragged import NestedInt, of_lengths
@@ -81,7 +82,7 @@ def _flattened(func: Any, t: Tensor, start_dim: int = 0, end_dim: int = -1) -> T
     return with_ragged(plain(t).flatten(start - 1, end - 1), t, _behind(t, start - 1, start - end))
 
 
-@rule("transpose", "swapaxes", "swapdims", "__transpose__")
+@rule("transpose", "swapaxes", "swapdims")
 def _transposed(func: Any, t: Tensor, dim0: int, dim1: int) -> Tensor:
     a, b = dim_of(t, dim0), dim_of(t, dim1)
     if a == b:
@@ -104,8 +105,8 @@ def _permuted(func: Any, t: Tensor, *dims: Any, **kwargs: Any) -> Tensor:
 
 @rule("unsqueeze")
 def _unsqueezed(func: Any, t: Tensor, dim: int) -> Tensor:
-    d = dim + t.dim() + 1 if dim < 0 else dim
-    if not 0 < d <= t.dim():
+    d = wrap_dim(dim, t.dim() + 1)
+    if d == 0:
         raise RuntimeError("unsqueeze(): not supported for NestedTensor on dim=0")
     return with_ragged(plain(t).unsqueeze(d - 1), t, t._ragged_idx + (d <= t._ragged_idx))
 
@@ -207,17 +208,9 @@ def _joined(func: Any, tensors: Any, dim: int = 0) -> Tensor:
     name = func.__name__
     if any(not is_jagged(x) or x.shape[t._ragged_idx] != t._ragged.symbol for x in tensors):
         raise RuntimeError(f"{name}(): expected nested tensors of one structure; make them with the same offsets")
-    d = wrap(t, dim, name == "stack")
+    d = wrap_dim(dim, t.dim() + (name == "stack"))
     if d == 0 or name != "stack" and d == t._ragged_idx:
         which = "ragged dim" if d else "dim=0"
         raise RuntimeError(f"{name}(): not supported for NestedTensor on {which}")
     out = func([plain(x) for x in tensors], d - 1)
     return with_ragged(out, t, t._ragged_idx + (name == "stack" and d <= t._ragged_idx))
-
-
-def wrap(t: Tensor, dim: int, more: bool) -> int:
-    """``dim``, not negative, of a result with one dimension more."""
-    count = t.dim() + more
-    if not -count <= dim < count:
-        raise IndexError(f"Dimension out of range (expected to be in range of [{-count}, {count - 1}], but got {dim})")
-    return dim % count

@@ -86,8 +86,6 @@ class StridedNestedTensor(Nested):
         """The number of dimensions, that of the batch included."""
         return len(self._shapes[0]) + 1 if self._shapes else 1
 
-    ndim = property(dim)
-    ndimension = dim
     layout = property(lambda self: strided)
 
     def __len__(self) -> int:
@@ -96,8 +94,6 @@ class StridedNestedTensor(Nested):
     def numel(self) -> int:
         """The number of elements of all rows."""
         return sum(map(math.prod, self._shapes))
-
-    nelement = numel
 
     def is_contiguous(self, memory_format: Any = None) -> bool:
         """True: elements lie row after row."""
@@ -110,13 +106,6 @@ class StridedNestedTensor(Nested):
         name = None if node is None else f"grad_fn=<{node.name()}>"
         tail = f", {name}" if name else ", requires_grad=True" if self.requires_grad else ""
         return "nested_tensor([\n" + ",\n".join(texts) + "\n]" + tail + ")"
-
-    __str__ = __repr__
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
-        copied = over(plain(self).detach().clone(), self._shapes)
-        new = memo[id(self)] = copied.requires_grad_(self.requires_grad)
-        return new
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         return _rebuilt, (plain(self).detach(), self._shapes, self.requires_grad)

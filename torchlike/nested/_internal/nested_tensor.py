@@ -94,8 +94,6 @@ class NestedTensor(Nested):
         """The number of dimensions, that of the batch included."""
         return len(lengths_of(self)) + 1
 
-    ndim = property(dim)
-    ndimension = dim
     layout = property(lambda self: jagged)
 
     def __len__(self) -> int:
@@ -106,8 +104,6 @@ class NestedTensor(Nested):
         shape = list(lengths_of(self))
         shape[self._ragged_idx - 1] = self._ragged.total()
         return sized(tuple(shape)).numel()
-
-    nelement = numel
 
     def is_contiguous(self, memory_format: Any = None) -> bool:
         """Whether the values lie row after row, without holes."""
@@ -125,13 +121,6 @@ class NestedTensor(Nested):
         shape, node = ", ".join(map(str, self.shape)), self.grad_fn
         history = f"grad_fn={node}, " if node is not None else "requires_grad=True, " if self.requires_grad else ""
         return f"NestedTensor(size=({shape}), offsets={self.offsets()}, {history}contiguous={self.is_contiguous()})"
-
-    __str__ = __repr__
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
-        copied = nested(plain(self).detach().clone(), self._ragged, self._ragged_idx)
-        new = memo[id(self)] = copied.requires_grad_(self.requires_grad)
-        return new
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         parts = {

@@ -9,9 +9,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from torchlike._base.cores import cores
 from torchlike._base.dtypes import int32
 from torchlike._base.state import no_grad, state
+from torchlike._base.threads import cores
 from torchlike._core.autograd.engine import queue_callback
 from torchlike._core.conversion.factories import tensor
 from torchlike._core.tensor.tensor import Tensor, array_of, fresh

@@ -9,10 +9,10 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Generic, TypeVar
 
 import torchlike.distributed as distributed
-from torchlike._base.cores import cores
 from torchlike._base.device import local_devices
 from torchlike._base.frames import warn
 from torchlike._base.rng import Generator
+from torchlike._base.threads import cores
 from torchlike.utils.data._utils.collate import default_collate, default_convert
 from torchlike.utils.data._utils.fetch import DatasetKind as _DatasetKind
 from torchlike.utils.data._utils.fetch import Fetcher
